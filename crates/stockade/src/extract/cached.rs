@@ -26,8 +26,8 @@ use crate::{
 ///
 /// The answer is 200 with the value as JSON, or 304 without a body if `If-None-Match` names its [`EntityTag`]. Its
 /// headers are `Cache-Status`, `Age`, `ETag` and those of [`FromCache::cache_policy`], by default `Cache-Control:
-/// private, no-cache`. An answer outside the normal rules, because a store was unreachable, the read has no lock or the value has expired,
-/// has no `ETag` and is never 304.
+/// private, no-cache`. An answer outside the normal rules, because a store was unreachable, the read has no lock or the
+/// value has expired, has no `ETag` and is never 304.
 ///
 /// A GET or HEAD with `Cache-Control: no-cache` loads the value again if [`FromCache::honours_no_cache`] allows it.
 ///

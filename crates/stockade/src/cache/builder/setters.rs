@@ -225,8 +225,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     ///
     /// The loader must read from the primary, in a snapshot that begins inside the call. It runs on a task of the
     /// cache, so a caller that goes away does not cancel it. All waiting callers share its error. The task runs on the
-    /// runtime in which the cache was built, that of [`Cache::memory`](crate::Cache::memory) on that of the
-    /// caller.
+    /// runtime in which the cache was built, that of [`Cache::memory`](crate::Cache::memory) on that of the caller.
     ///
     /// Five failures in a row, each of another key, open the breaker of [`Limits`]; no load is tried for a while. A key
     /// that keeps failing counts once, and is held off by itself ([`CacheBuilder::hold_off`]). If the loader knows that

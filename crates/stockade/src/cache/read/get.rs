@@ -173,8 +173,8 @@ where
         match outcome {
             Outcome::Answer(answer, _) => Ok(lookup(answer, joined)),
             Outcome::Failed(error) => Err(error),
-            Outcome::Lost if self.loader.closing.is_cancelled() => Err(CacheError::ShuttingDown),
-            Outcome::Lost => Err(CacheError::Panicked),
+            // A panic of the loader is caught, so only the end of the runtime drops a flight.
+            Outcome::Lost => Err(CacheError::ShuttingDown),
         }
     }
 
