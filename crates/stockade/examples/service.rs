@@ -18,7 +18,7 @@ use axum::{
 };
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde::{Deserialize, Serialize};
-use sqlx::PgPool;
+use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
     Cache, Fence, Locks, Redis, Resource,
     extract::{Cached, FromCache},
@@ -98,7 +98,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let recorder = PrometheusBuilder::new().install_recorder()?; // before the first lock and the first cache
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
     let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
-    let pool = postgres::pool_options().connect_with(options).await?;
+    let pool = PgPoolOptions::new().connect_with(options).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql(TABLE).execute(&pool).await?;
 

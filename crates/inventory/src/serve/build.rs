@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
     Locks, Redis,
     cache::{Bloom, Cache},
-    postgres::{Relay, pool_options},
+    postgres::Relay,
 };
 
 use super::{
@@ -120,7 +120,7 @@ fn attacks(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, lab: &Lab)
 }
 
 fn pool(database: &Database) -> PgPool {
-    pool_options()
+    PgPoolOptions::new()
         .max_connections(database.max_connections)
         .acquire_timeout(database.acquire_timeout)
         .connect_lazy_with(database.options.clone())

@@ -26,12 +26,10 @@ pub(crate) async fn changes_of_one(world: &World) -> Result<Vec<Contender>, Fail
 
 async fn of(world: &World, skus: u32) -> Result<Vec<Contender>, Failure> {
     let body = "{\"delta\":1}";
-    let unasked = "the same statements, the connection not asked first";
     let to = |path: &'static str| move |task, turn| post(&format!("{path}/S{}", sku(task, turn, skus)), body);
     let adjust = move |task, turn| post(&format!("/stock/S{}/adjustments", sku(task, turn, skus)), body);
     Ok(vec![
         contender("the same statements under SELECT … FOR UPDATE", &world.floor, to("/for-update")).await?,
-        contender(unasked, &world.floor, to("/unasked/for-update")).await?,
         contender("one conditional UPDATE", &world.floor, to("/conditional")).await?,
         contender("stockade, POST /stock/{sku}/adjustments", &world.service, adjust).await?,
     ])

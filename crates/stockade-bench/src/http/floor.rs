@@ -27,16 +27,10 @@ pub(super) struct Floor {
     pub(super) redis: MultiplexedConnection,
 }
 
-/// Serves handlers without lock, fence and cache, and without the layers of the service. Their pool is as sqlx makes it.
-/// Below `/unasked` are the same handlers with a pool as the service has it, which does not ask each connection first
-/// whether it is alive.
+/// Serves handlers without lock, fence and cache, and without the layers of the service.
 pub(crate) async fn serve() -> Result<ExitCode, Failure> {
-    let (database, redis) = (env::var("DATABASE_URL")?, redis().await?);
-    let floor = async |pool: PgPoolOptions| -> Result<Router, Failure> {
-        let pg = pool.max_connections(CONNECTIONS).connect(&database).await?;
-        Ok(routes().with_state(Floor { pg, redis: redis.clone() }))
-    };
-    let app = floor(PgPoolOptions::new()).await?.nest("/unasked", floor(stockade::postgres::pool_options()).await?);
+    let pg = PgPoolOptions::new().max_connections(CONNECTIONS).connect(&env::var("DATABASE_URL")?).await?;
+    let app = routes().with_state(Floor { pg, redis: redis().await? });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app).await?;

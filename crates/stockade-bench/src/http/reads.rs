@@ -10,7 +10,6 @@ pub(crate) async fn reads(world: &World) -> Result<Vec<Contender>, Failure> {
     let of = |path: &'static str| move |task, turn| get(&format!("{path}/S{}", sku(task, turn, SKUS)));
     Ok(vec![
         contender("one SELECT", &world.floor, of("/select")).await?,
-        contender("one SELECT, its connection not asked first", &world.floor, of("/unasked/select")).await?,
         contender("one SELECT, within the service's layers", &world.within, of("/select")).await?,
         contender("one Redis GET", &world.floor, of("/redis")).await?,
         contender("a fixed answer", &world.floor, of("/static")).await?,

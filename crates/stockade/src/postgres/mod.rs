@@ -48,7 +48,6 @@
 //!
 //! [`options`] puts [`Timeouts`] on every connection of a pool. They are part of the protocol: a holder that is stopped
 //! inside a transaction keeps the fence row locked until `idle_in_transaction_session_timeout` ends its transaction.
-//! [`pool_options`] saves a round trip before each transaction.
 //!
 //! # Growth
 //!
@@ -83,7 +82,7 @@ mod wanted;
 pub use claim::{ClaimArgs, claim_forced};
 pub use error::{CommitError, FenceError, RelayError, WriteError};
 pub use install::{SCHEMA, SCHEMA_VERSION, install};
-pub use options::{Timeouts, options, pool_options};
+pub use options::{Timeouts, options};
 pub use prune::{PRUNE_PAUSE, Pruned, prune_floor, prune_rows};
 pub use relay::Relay;
 pub use settled::settled;

@@ -1,12 +1,6 @@
 use std::time::Duration;
 
-use sqlx::{
-    Connection,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
-
-/// A connection that was in use this lately is taken for alive.
-const LATELY: Duration = Duration::from_secs(1);
+use sqlx::postgres::PgConnectOptions;
 
 /// How long Postgres lets a session wait. The time-outs are set when a connection is made, so a transaction pays
 /// nothing.
@@ -49,23 +43,6 @@ pub fn options(options: PgConnectOptions, timeouts: &Timeouts) -> PgConnectOptio
         ("lock_timeout", millis(lock)),
         ("idle_in_transaction_session_timeout", millis(timeouts.idle_in_transaction)),
     ])
-}
-
-/// Options of a pool that hands out a connection without asking whether it is alive, if it was in use within the last
-/// second.
-///
-/// By default sqlx asks each time, which is one more round trip before each transaction and each query. If Postgres
-/// ends a connection within that second, the first statement on it fails. For [`Fence::begin`](crate::Fence::begin) that
-/// is an error which says that nothing was applied.
-///
-/// ```
-/// let pool = stockade::postgres::pool_options().max_connections(16);
-/// ```
-#[must_use]
-pub fn pool_options() -> PgPoolOptions {
-    PgPoolOptions::new().test_before_acquire(false).before_acquire(|connection, used| {
-        Box::pin(async move { Ok(used.idle_for < LATELY || connection.ping().await.is_ok()) })
-    })
 }
 
 /// Whole milliseconds, at least 1: Postgres reads 0 as "no limit".

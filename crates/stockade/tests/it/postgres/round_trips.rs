@@ -7,14 +7,10 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
-use sqlx::{
-    PgPool,
-    postgres::{PgConnectOptions, PgSslMode},
-};
-use stockade::{Cache, Locks, postgres::pool_options, resource::Key};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
+use stockade::{Cache, Locks, resource::Key};
 use stockade_testbed::PostgresServer;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
@@ -25,7 +21,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Sku, database, quantity, until};
+use super::{Sku, database, quantity};
 
 /// Passes the server's messages on, and counts how often the server is ready for the next query.
 async fn answers(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, count: Arc<AtomicU64>) -> io::Result<()> {
@@ -57,21 +53,17 @@ async fn counted(server: &PostgresServer, tasks: &mut JoinSet<()>) -> (SocketAdd
     (addr, count)
 }
 
-/// A pool of one connection through this proxy.
-async fn of_one(server: &PostgresServer, proxy: SocketAddr) -> PgPool {
-    let options: PgConnectOptions = server.url().parse().unwrap();
-    let options = options.port(proxy.port()).ssl_mode(PgSslMode::Disable);
-    pool_options().max_connections(1).connect_with(options).await.unwrap()
-}
-
 #[tokio::test]
 async fn a_fence_and_an_invalidation_cost_no_round_trip_beside_begin_and_commit() {
     const TRANSACTIONS: u64 = 20;
     let (server, _) = database().await;
     let mut tasks = JoinSet::new();
     let (addr, count) = counted(&server, &mut tasks).await;
-    // The next transaction begins when the driver has taken the connection back, which costs a round trip.
-    let pool = of_one(&server, addr).await;
+    let options: PgConnectOptions = server.url().parse().unwrap();
+    let options = options.port(addr.port()).ssl_mode(PgSslMode::Disable);
+    // There is one connection. The next transaction begins when the driver has taken the connection back, which costs a
+    // round trip.
+    let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect_with(options).await.unwrap();
     let locks = Locks::memory();
     let stocks = Cache::memory().loader(|_: Sku| async { Ok::<_, sqlx::Error>(Some(1)) }).build();
     let transaction = async || {
@@ -97,31 +89,6 @@ async fn a_fence_and_an_invalidation_cost_no_round_trip_beside_begin_and_commit(
     assert!((waited + driver..=waited + driver + 1).contains(&asked), "{asked} for {TRANSACTIONS} transactions");
     drop(connection);
     assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 11 + i32::try_from(TRANSACTIONS).unwrap());
-}
-
-#[tokio::test]
-async fn only_a_connection_that_was_idle_for_a_second_is_asked_whether_it_is_alive() {
-    let (server, others) = database().await;
-    let mut tasks = JoinSet::new();
-    let (addr, count) = counted(&server, &mut tasks).await;
-    let pool = of_one(&server, addr).await;
-    let asked = async || {
-        let before = count.load(Ordering::SeqCst);
-        drop(pool.acquire().await.unwrap());
-        // The driver tests the connection as it takes it back.
-        until(async || pool.num_idle() == 1).await;
-        count.load(Ordering::SeqCst) - before - 1
-    };
-    until(async || asked().await == 0).await;
-    tokio::time::sleep(Duration::from_millis(1_001)).await;
-    assert_eq!(asked().await, 1);
-    let mut connection = pool.acquire().await.unwrap();
-    let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *connection).await.unwrap();
-    drop(connection);
-    sqlx::query("select pg_terminate_backend($1)").bind(pid).execute(&others).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1_001)).await;
-    let other: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&pool).await.unwrap();
-    assert_ne!(other, pid, "the dead connection was replaced");
 }
 
 #[tokio::test]
