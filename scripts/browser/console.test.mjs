@@ -27,11 +27,10 @@ let browser, here, other;
 
 before(async () => {
   await migrate();
-  [browser, here, other] = await Promise.all([
-    launch(),
-    Instance.start({ ...PATIENT, LAB: "on" }),
-    Instance.start(PATIENT),
-  ]);
+  // One after the other: `after` ends what was started before a failure.
+  browser = await launch();
+  here = await Instance.start({ ...PATIENT, LAB: "on" });
+  other = await Instance.start(PATIENT);
   await Promise.all([here.put("85123A", 100), here.put(HOSTILE, 10)]);
 });
 

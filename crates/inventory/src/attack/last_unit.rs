@@ -29,8 +29,12 @@ pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackE
     ground.sold([sides.0?, sides.1?]);
     // Both sides are done: that another scheme fails or takes too long is no reason to say nothing.
     let others = async { tokio::join!(served(ground, buyers, units), apart(ground, units)) };
-    if let Ok((Err(error), _) | (_, Err(error))) = timeout(OTHERS, others).await {
-        tracing::warn!(error = &error as &dyn Error, "a scheme of the lab did not sell");
+    match timeout(OTHERS, others).await {
+        Ok((Err(error), _) | (_, Err(error))) => {
+            tracing::warn!(error = &error as &dyn Error, "a scheme of the lab did not sell");
+        }
+        Err(_) => tracing::warn!(limit = ?OTHERS, "not every scheme of the lab sold in time; those are not shown"),
+        Ok((Ok(()), Ok(()))) => {}
     }
     Ok(())
 }

@@ -33,7 +33,10 @@ pub(in crate::redis) enum HandshakeError {
     Info { field: &'static str },
     #[error("no answer in time")]
     Timeout,
-    #[error("the server hung up at once: if it is one that wants TLS, write `rediss://`")]
+    #[error(
+        "the server hung up at once: if it wants TLS, write `rediss://`; if it is in protected mode, give its user a \
+         password"
+    )]
     HungUp,
     #[error("the server was not prepared: {0}")]
     Prepare(LinkError),

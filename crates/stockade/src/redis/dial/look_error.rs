@@ -3,7 +3,10 @@
 pub(in crate::redis) enum LookError {
     #[error("no sentinel answers")]
     Silence,
-    #[error("the sentinels hung up at once: if they want TLS, write `rediss-sentinel://`")]
+    #[error(
+        "the sentinels hung up at once: if they want TLS, write `rediss-sentinel://`; if they are in protected mode, \
+         give their user a password"
+    )]
     HungUp,
     #[error("no TLS connection to a sentinel: {0}")]
     Tls(String),
