@@ -165,7 +165,7 @@ impl FuzzState {
                 Operation::Abort { token, hold, counts: self.random.random_bool(0.8) }
             }
             138..141 => Operation::Clear { known },
-            141 if self.random.random_bool(0.5) => Operation::LoseEpoch,
+            141 if self.random.random_bool(0.5) => Operation::LoseEpoch { marker: false },
             108..138 | 141 => Operation::Read { run },
             142..158 => self.invalidate_tag(run),
             158 => Operation::Lose,
@@ -208,6 +208,13 @@ impl FuzzState {
         let mut operations = vec![(place, Operation::Lose)];
         operations.extend((0..3).map(|_| (place, self.invalidate_tag(run.clone()))));
         operations
+    }
+
+    /// A process joins, and the server has neither epoch nor marker.
+    fn join_first(&mut self, place: usize) -> Vec<(usize, Operation)> {
+        let (run, known) = (self.run(), self.known());
+        let join = Operation::Join { run, longest: self.random.random_range(0..200), known };
+        vec![(place, Operation::LoseEpoch { marker: true }), (place, join)]
     }
 
     /// Makes each call in one round trip: the state before, the call, the state after, and the check of invariants.
@@ -284,6 +291,9 @@ impl FuzzState {
             }
             if self.random.random_bool(0.05) {
                 operations.extend(self.begin_anew(0));
+            }
+            if self.random.random_bool(0.02) {
+                operations.extend(self.join_first(0));
             }
             self.round(operations).await;
             if self.random.random_bool(0.05) {

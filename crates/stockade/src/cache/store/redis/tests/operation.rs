@@ -55,8 +55,10 @@ pub(super) enum Operation {
     },
     /// The table of tags and the marker of the run are evicted.
     Lose,
-    /// The epoch is evicted.
-    LoseEpoch,
+    /// The epoch is evicted, and perhaps the marker of the run.
+    LoseEpoch {
+        marker: bool,
+    },
     /// There are too many tags.
     Forget,
     Begin {
@@ -94,7 +96,7 @@ impl Operation {
             Self::InvalidateTag { .. } => "invalidate tag",
             Self::Clear { .. } => "clear",
             Self::Lose => "lose",
-            Self::LoseEpoch => "lose epoch",
+            Self::LoseEpoch { .. } => "lose epoch",
             Self::Forget => "forget",
             Self::Begin { .. } => "begin",
             Self::End { .. } => "end",
@@ -130,7 +132,9 @@ impl Operation {
                 // Stands for the messages that come before the reply.
                 pipe.cmd("GET").arg(&place.keys[4]);
             }
-            Self::LoseEpoch => drop(pipe.cmd("DEL").arg(&place.keys[4])),
+            Self::LoseEpoch { marker } => {
+                pipe.cmd("DEL").arg(&place.keys[4]).arg(marker.then(|| names.marker()));
+            }
             Self::Lose => drop(pipe.cmd("DEL").arg(&place.keys[3]).arg(names.marker())),
             _ => {
                 let (script, keys, args) = self.call(place, names);
@@ -190,7 +194,7 @@ impl Operation {
                 return (&HEARTBEAT, vec![keys[4].clone(), keys[2].clone(), first], args);
             }
             Self::Forget => return (&FORGET, vec![keys[3].clone()], Vec::new()),
-            Self::Read { .. } | Self::Lose | Self::LoseEpoch => unreachable!("no script"),
+            Self::Read { .. } | Self::Lose | Self::LoseEpoch { .. } => unreachable!("no script"),
         };
         (script, keys, args)
     }

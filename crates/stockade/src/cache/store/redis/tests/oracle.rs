@@ -91,7 +91,10 @@ impl Oracle {
                 assert_eq!(reply.rest, [epoch.to_string()]);
                 Self::new("CLEARED", Seen { epoch, ..same })
             }
-            Operation::LoseEpoch => Self::new("LOST", Seen { epoch: 0, ..same }),
+            Operation::LoseEpoch { marker: false } => Self::new("LOST", Seen { epoch: 0, ..same }),
+            Operation::LoseEpoch { marker: true } => {
+                Self::new("LOST", Seen { epoch: 0, marker: String::new(), ..same })
+            }
             Operation::Lose => Self::new("LOST", Seen { table: TagTable::default(), marker: String::new(), ..same }),
             Operation::Forget => Self::new("FORGOTTEN", Seen { table: before.table.clone().forgotten(), ..same }),
             Operation::Begin { intent, transaction } => {

@@ -15,7 +15,9 @@ impl Reply {
     pub(super) fn of(step: &Operation, values: &[Value]) -> Self {
         match (step, values) {
             (Operation::Read { .. }, [stored, scores, epoch]) => Self::judged(stored, scores, epoch),
-            (Operation::Lose | Operation::LoseEpoch, _) => Self { word: "LOST".to_owned(), now: 0, rest: Vec::new() },
+            (Operation::Lose | Operation::LoseEpoch { .. }, _) => {
+                Self { word: "LOST".to_owned(), now: 0, rest: Vec::new() }
+            }
             (_, [Value::Array(parts)]) => {
                 let mut parts = parts.iter().map(text);
                 let (word, now) = (parts.next().unwrap(), parts.next().unwrap().parse().unwrap());
