@@ -123,7 +123,7 @@ where
         let (mut join, mut missing) = (Join::Any, Some(missing));
         if let Some((passage, joined)) = flight {
             if let Some(outcome) = passage.outcome().await {
-                return self.lookup_of(outcome, joined);
+                return Self::lookup_of(outcome, joined);
             }
             (join, missing) = (Join::BeforeLoad, None);
         }

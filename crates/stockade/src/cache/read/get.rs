@@ -109,7 +109,7 @@ where
             }
             let patience = Patience { called, fetching: passage.began(), stale };
             match self.in_time(passage.outcome(), patience).await {
-                Ok(Some(outcome)) => return self.lookup_of(outcome, joined),
+                Ok(Some(outcome)) => return Self::lookup_of(outcome, joined),
                 // The answer may be older than a write that ended before this call began. A flight that has not asked
                 // for the value yet gives an answer that is valid for this call.
                 Ok(None) => join = Join::BeforeLoad,
@@ -169,7 +169,7 @@ where
     }
 
     /// The result of a call that took part in a flight with this outcome.
-    pub(crate) fn lookup_of(&self, outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
+    pub(crate) fn lookup_of(outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
         match outcome {
             Outcome::Answer(answer, _) => Ok(lookup(answer, joined)),
             Outcome::Failed(error) => Err(error),

@@ -39,7 +39,7 @@ where
             }
             match self.in_time(passage.outcome(), Patience::of(called, None)).await {
                 Ok(Some(outcome)) => {
-                    let mut found = self.lookup_of(outcome, joined)?;
+                    let mut found = Self::lookup_of(outcome, joined)?;
                     found.info.forced = true;
                     return Ok(found);
                 }
