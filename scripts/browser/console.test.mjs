@@ -105,13 +105,13 @@ test("a lock that another process holds is shown with its queue, found by search
     page.tab.click("dialog .danger"),
   ]);
   assert.equal(new URL(forced.url()).pathname, `/admin/locks/${encodeURIComponent(`stock:${HOSTILE}`)}`);
-  // The holder is in its transaction, which the fence waits for.
+  // What the other instance saw comes by Redis. Its holder is in a transaction, which the fence waits for: a holder that
+  // had ended before it heard of the force would have lost nothing.
+  const ofOther = page.tab.locator("#events-rows tr").filter({ hasText: new URL(other.ops).host });
+  await ofOther.filter({ hasText: "LOST" }).first().waitFor();
   await release();
   await page.reads("#locks-result", /was forced\. Holders that lost it: 1\./);
   const answers = await Promise.all(asked);
-  // What the other instance saw comes by Redis.
-  const ofOther = page.tab.locator("#events-rows tr").filter({ hasText: new URL(other.ops).host });
-  await ofOther.filter({ hasText: "LOST" }).first().waitFor();
   for (const answer of answers) assert.ok([200, 409, 503].includes(answer.status), await answer.text());
 
   assert.equal(await page.tab.locator("main img").count(), 0, "a name became an element");

@@ -1,13 +1,13 @@
 //! A runtime that begins something for others and then stands still: a program that blocks on one call, or a runtime for
 //! each thread.
 
-use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
+use std::{borrow::Cow, convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use stockade::{Cache, Locks, Redis, Resource};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 
 use crate::world::World;
@@ -31,23 +31,41 @@ fn aside() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// Waits until a delegation is asked for.
+async fn asked_for(locks: &Locks) {
+    let limit = Instant::now() + LIMIT;
+    loop {
+        let seen = locks.inspect(&Sku).await;
+        if seen.as_ref().is_ok_and(|seen| seen.waiters.iter().any(|waiter| &*waiter.tag == "delegation")) {
+            return;
+        }
+        assert!(Instant::now() < limit, "{seen:?}");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_goes_on_while_the_runtime_that_began_it_stands_still() {
     let world = World::start().await;
     let redis = Redis::connect(world.url()).await.unwrap();
-    let gate = Arc::new(Semaphore::new(0));
-    let held = Arc::clone(&gate);
+    let [begun, gate] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+    let (tells, held) = (Arc::clone(&begun), Arc::clone(&gate));
     let load = move |_: Sku| {
-        let held = Arc::clone(&held);
-        async move { Ok::<_, Infallible>(held.acquire().await.ok().map(|_| 7)) }
+        let (tells, held) = (Arc::clone(&tells), Arc::clone(&held));
+        async move {
+            tells.add_permits(1);
+            Ok::<_, Infallible>(held.acquire().await.ok().map(|_| 7))
+        }
     };
     let stocks = Cache::builder(&redis).loader(load).build();
     let first = stocks.clone();
     let stalled = tokio::task::spawn_blocking(move || {
         let aside = aside();
         aside.block_on(async {
-            let gave_up = timeout(Duration::from_millis(100), first.get(&Sku)).await.is_err();
-            assert!(gave_up && first.stats().fetching > 0);
+            tokio::select! {
+                _ = first.get(&Sku) => panic!("the load is held"),
+                begun = timeout(LIMIT, begun.acquire()) => drop(begun.unwrap().unwrap()),
+            }
         });
         aside
     });
@@ -69,10 +87,14 @@ async fn a_delegation_is_granted_while_the_runtime_that_asked_for_it_stands_stil
     let stalled = tokio::task::spawn_blocking(move || {
         let aside = aside();
         aside.block_on(async {
-            // The reads that lock by themselves end with their wait. A delegation is asked for sooner or later.
-            for _ in 0..20 {
+            let mut asked = pin!(asked_for(&first));
+            // The first reads lock by themselves: only counts decide that a delegation pays.
+            loop {
                 let read = first.read(&Sku).wait(LIMIT).delegate().acquire();
-                assert!(timeout(Duration::from_millis(20), read).await.is_err(), "a writer holds the lock");
+                tokio::select! {
+                    () = &mut asked => break,
+                    read = timeout(Duration::from_millis(100), read) => assert!(read.is_err(), "a writer holds the lock"),
+                }
             }
         });
         aside
