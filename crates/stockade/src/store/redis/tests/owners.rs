@@ -71,18 +71,6 @@ async fn state(world: &World, names: &[String]) -> (String, i64) {
     (dump, world.command(&["PEXPIRETIME", &names[0]]).await.trim().parse().unwrap())
 }
 
-/// The clock of the server.
-async fn now_ms(world: &World) -> i64 {
-    let time = world.command(&["TIME"]).await;
-    let mut parts = time.split_whitespace().map(|part| part.parse::<i64>().unwrap());
-    parts.next().unwrap() * 1000 + parts.next().unwrap() / 1000
-}
-
-/// Waits until the server's clock is past this time.
-async fn until_ms(world: &World, time: i64) {
-    while now_ms(world).await <= time {}
-}
-
 #[tokio::test]
 async fn neither_release_nor_renewal_of_another_owner_changes_anything() {
     let world = World::start().await;
@@ -147,7 +135,7 @@ async fn a_grant_that_ended_is_not_renewed_as_a_later_grant_to_its_owner() {
     for attempt in [write(&key("late-question")), read(&key("late-question-read"))] {
         let (key, lease) = (&attempt.key, Duration::from_millis(100));
         let held = store.acquire(Attempt { lease, ..attempt.clone() }).await.unwrap();
-        until_ms(&world, now_ms(&world).await + 100).await;
+        world.until_passed(Duration::from_millis(100)).await;
         let between = other.acquire(write(key)).await.unwrap();
         other.release(&between).await.unwrap();
         let Acquired::Free { token } = ask(&store, &attempt, &held.owner).await else { panic!("not free") };
@@ -220,7 +208,7 @@ async fn a_reader_that_died_is_found_by_the_next_reader() {
         store.acquire(brief.clone()).await.unwrap();
     }
     assert_eq!(count().await, 6);
-    until_ms(&world, now_ms(&world).await + 100).await;
+    world.until_passed(Duration::from_millis(100)).await;
     let last = store.acquire(read(&key)).await.unwrap();
     assert_eq!(count().await, 2, "the first and the last");
     for reader in [first, last] {

@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{LIMIT, World, calls_of, key, read, server, until, until_waiting, waiting, write};
 use crate::store::{
-    Attempt, LockStore, Owner, Released,
+    Attempt, Key, LockStore, Owner, Released,
     redis::{RedisStore, commands::calls, scripts::ACQUIRE},
 };
 
@@ -60,6 +60,13 @@ async fn dead_waiters(world: &World, attempt: &Attempt, count: u32) {
 }
 
 const DEAD: &str = "dead-process-xyz";
+
+/// Queues waiters of a process that will never act, until the wait of each is over by the clock of the server.
+async fn overdue_waiters(world: &World, key: &Key, count: u32) {
+    let wait = Duration::from_millis(1);
+    dead_waiters(world, &Attempt { wait, ..write(key) }, count).await;
+    world.until_passed(wait).await;
+}
 
 #[tokio::test]
 async fn a_dead_waiter_is_passed_over_at_once() {
@@ -114,7 +121,7 @@ async fn a_waiter_of_a_stopped_process_whose_wait_is_over_costs_no_grant() {
     let key = key("overdue");
     let subscribed = subscription_of_the_dead(&world, &store).await;
     let held = store.acquire(write(&key)).await.unwrap();
-    dead_waiters(&world, &Attempt { wait: Duration::from_millis(1), ..write(&key) }, 1).await;
+    overdue_waiters(&world, &key, 1).await;
     let mut next = store.acquire(write(&key));
     assert!((&mut next).now_or_never().is_none());
     until_waiting(&store, &key, 2).await;
@@ -131,7 +138,7 @@ async fn waiters_of_stopped_processes_whose_wait_is_over_do_not_fill_the_queue()
     let key = key("many-overdue");
     let subscribed = subscription_of_the_dead(&world, &store).await;
     let held = store.acquire(write(&key)).await.unwrap();
-    dead_waiters(&world, &Attempt { wait: Duration::from_millis(1), ..write(&key) }, 300).await;
+    overdue_waiters(&world, &key, 300).await;
     let waiting = store.inspect(&key).await.unwrap().waiting;
     assert!(waiting < 150, "{waiting} of 300 are left");
     store.release(&held).await.unwrap();

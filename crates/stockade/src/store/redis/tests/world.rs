@@ -40,6 +40,22 @@ impl World {
         self.server.command(words).await.unwrap()
     }
 
+    /// Waits until so much time has passed by the clock of the server.
+    pub(super) async fn until_passed(&self, time: Duration) {
+        let limit = Instant::now() + LIMIT;
+        let end = self.now().await + time;
+        while self.now().await <= end {
+            assert!(Instant::now() < limit, "the clock of the server stands still");
+        }
+    }
+
+    async fn now(&self) -> Duration {
+        let answer = self.command(&["TIME"]).await;
+        let mut parts = answer.split_whitespace().map(|part| part.parse().unwrap());
+        let mut part = || parts.next().unwrap();
+        Duration::from_secs(part()) + Duration::from_micros(part())
+    }
+
     /// All keys except the token floors and the run marker.
     pub(super) async fn keys(&self) -> Vec<String> {
         self.server.leftovers().await.unwrap().keys
