@@ -132,7 +132,7 @@ impl PostgresServer {
             .until_ready(async |pid| {
                 let status = tokio::fs::read_to_string(&status).await.unwrap_or_default();
                 let own = status.lines().next() == Some(pid.as_raw_nonzero().to_string().as_str());
-                let ready = status.lines().last().is_some_and(|line| line.trim_end() == "ready");
+                let ready = status.lines().last().is_some_and(|line| ["ready", "standby"].contains(&line.trim_end()));
                 own && ready && pg_wire::execute(self.login(DATABASE), "").await.is_ok()
             })
             .await?;

@@ -6,8 +6,8 @@ use crate::{
     postgres::{
         CommitError, FenceError, WriteError,
         sqlstate::{
-            DEADLOCK_DETECTED, IDLE_IN_TRANSACTION, INVALID_SCHEMA_NAME, LOCK_NOT_AVAILABLE, QUERY_CANCELED, READ_ONLY,
-            SERIALIZATION_FAILURE, UNDEFINED_COLUMN, UNDEFINED_TABLE, sqlstate,
+            DEADLOCK_DETECTED, FEATURE_NOT_SUPPORTED, IDLE_IN_TRANSACTION, INVALID_SCHEMA_NAME, LOCK_NOT_AVAILABLE,
+            QUERY_CANCELED, READ_ONLY, SERIALIZATION_FAILURE, UNDEFINED_COLUMN, UNDEFINED_TABLE, sqlstate,
         },
     },
     route_lock::{Problem, Rejection},
@@ -51,6 +51,8 @@ fn of_fence(error: &FenceError) -> Problem {
         FenceError::Lost(_) => Problem::LeaseLost,
         FenceError::Shared(_) => Problem::Internal,
         FenceError::Schema { .. } => Problem::DatabaseUnavailable,
+        // A standby, which begins no transaction that writes.
+        FenceError::Sqlx(error) if sqlstate(error) == Some(FEATURE_NOT_SUPPORTED) => Problem::DatabaseUnavailable,
         FenceError::Sqlx(error) => of_statement(error),
     }
 }
@@ -60,7 +62,7 @@ fn of_commit(error: &CommitError) -> Problem {
         CommitError::NotApplied(error) => of_statement(error),
         CommitError::Announce(_) => Problem::StrictCacheUnavailable,
         CommitError::Closed => Problem::LeaseLost,
-        CommitError::Unknown(_) => Problem::OutcomeUnknown,
+        CommitError::Ended | CommitError::Unknown(_) => Problem::OutcomeUnknown,
         CommitError::Key(_) | CommitError::Tag(_) | CommitError::Downgraded => Problem::Internal,
     }
 }

@@ -1,3 +1,6 @@
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgPool};
 
 use super::{
@@ -7,7 +10,11 @@ use super::{
     registry::PoolState,
     sqlstate::{REFUSED, sqlstate},
 };
-use crate::lock::{Fence, LossReason, Mode, MultiFence, Token};
+use crate::{
+    lock::{Fence, LossReason, Mode, MultiFence, Token},
+    resource::{Key, Label},
+    store::Owner,
+};
 
 /// Records a forced release. The new token is above every token seen before, even when the lock store lost its data and
 /// minted a token that is too low.
@@ -29,7 +36,8 @@ pub struct ClaimArgs {
     pub resource: String,
     /// `$2`, bigint: the fencing token.
     pub token: i64,
-    /// `$3`, text: who owns it. A bearer secret: keep it out of logs and answers.
+    /// `$3`, text: who owns it. A hash, since the server may log the statement, and who knows an owner can release its
+    /// lock.
     pub owner: String,
 }
 
@@ -98,14 +106,16 @@ returning f.token";
         if let Some(reason) = self.loss() {
             return Err(FenceError::Lost(reason));
         }
-        if self.mode() == Mode::Permit {
+        // Read once: the lock may be downgraded while the transaction begins, and the commit must know of it.
+        let mode = self.mode();
+        if mode == Mode::Permit {
             return Err(FenceError::Shared(Mode::Permit));
         }
-        let (state, opening) = (PoolState::of(pool), self.opening()?);
+        let (state, opening) = (PoolState::of(pool), self.opening(mode)?);
         state.check_schema_of(pool).await?;
-        match Tx::claimed(pool, state, self, opening).await {
+        match Tx::claimed(pool, state, self, mode, opening).await {
             Err(error) if sqlstate(&error) == Some(REFUSED) => Err(self.refused(pool).await),
-            begun => begun.map_err(if self.mode() == Mode::Write { claim_statement } else { own_statement }),
+            begun => begun.map_err(if mode == Mode::Write { claim_statement } else { own_statement }),
         }
     }
 
@@ -117,10 +127,9 @@ returning f.token";
     /// database may default to another one, under which all statements would share the claim's snapshot.
     ///
     /// The claim is a function called by SELECT, so that the server's statistics show its arguments as `$1`. Before
-    /// PostgreSQL 17 the statistics show the arguments of CALL as they are, the owner among them, with one entry for
-    /// each claim.
-    fn opening(&self) -> Result<String, FenceError> {
-        let (access, function, args) = match self.mode() {
+    /// PostgreSQL 17 the statistics show the arguments of CALL as they are, with one entry for each claim.
+    fn opening(&self, mode: Mode) -> Result<String, FenceError> {
+        let (access, function, args) = match mode {
             Mode::Write => ("read write", "claim", self.claim_args()?),
             Mode::Read | Mode::Permit => ("read only", "check_claims", self.args()),
         };
@@ -135,7 +144,7 @@ returning f.token";
         ClaimArgs {
             resource: self.key().as_str().to_owned(),
             token: sql_token(self.token()),
-            owner: self.ownership.fence_owner.as_str().to_owned(),
+            owner: name_of(&self.ownership.fence_owner),
         }
     }
 
@@ -169,6 +178,9 @@ impl MultiFence {
             return Err(FenceError::Lost(reason));
         }
         let fences = self.in_lock_order();
+        if let [only] = fences {
+            return only.begin(pool).await;
+        }
         // The fences share one gate for commits, so it is enough to ask one of them.
         let mut tx = Tx::start(pool, fences.to_vec()).await?;
         for fence in fences {
@@ -227,8 +239,11 @@ impl crate::Guard {
 pub async fn claim_forced(pool: &PgPool, resource: impl AsRef<str> + Send, token: Token) -> Result<Token, FenceError> {
     let mut connection = pool.acquire().await.map_err(FenceError::Sqlx)?;
     PoolState::of(pool).check_schema(&mut connection).await?;
+    // A long key has two texts: whole, as errors show it, and hashed, as the row has it.
+    let text = resource.as_ref();
+    let key = Key::encoded(Label::default(), text.to_owned());
     let claimed: i64 = sqlx::query_scalar(FORCE_SQL)
-        .bind(resource.as_ref())
+        .bind(key.as_ref().map_or(text, Key::as_str))
         .bind(sql_token(token))
         .fetch_one(&mut *connection)
         .await
@@ -251,6 +266,15 @@ async fn claim(connection: &mut PgConnection, args: &ClaimArgs) -> Result<bool, 
 async fn last(pool: &PgPool, resource: &str) -> Result<Token, FenceError> {
     let last: i64 = sqlx::query_scalar(LAST_SQL).bind(resource).fetch_one(pool).await.map_err(own_statement)?;
     Ok(token_of(last))
+}
+
+/// What stands for an owner in the database.
+fn name_of(owner: &Owner) -> String {
+    Sha256::digest(owner.as_str()).iter().take(16).fold(String::with_capacity(32), |mut name, byte| {
+        // Writing to a String can't fail.
+        let _ = write!(name, "{byte:02x}");
+        name
+    })
 }
 
 fn sql_token(token: Token) -> i64 {

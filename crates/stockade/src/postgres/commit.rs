@@ -1,3 +1,7 @@
+use std::mem;
+
+use sqlx::Connection as _;
+
 use super::{
     CommitError, Tx,
     error::commit_statement,
@@ -33,7 +37,16 @@ impl Tx {
     ///
     /// [`CommitError`], which distinguishes "not applied" from "nobody can say".
     #[tracing::instrument(name = "commit", level = "debug", skip_all)]
-    pub async fn commit(mut self) -> Result<(), CommitError> {
+    pub async fn commit(self) -> Result<(), CommitError> {
+        if !self.inner.is_in_transaction() {
+            self.invalidate_alone().await;
+            return Err(CommitError::Ended);
+        }
+        self.apply().await
+    }
+
+    /// [`Tx::commit`] of a transaction that the driver has not ended.
+    async fn apply(mut self) -> Result<(), CommitError> {
         if let Some(error) = self.refusal() {
             // If ROLLBACK fails, the connection ends, and the server rolls back.
             let _ = self.inner.rollback().await;
@@ -90,6 +103,25 @@ impl Tx {
             }
         }
         Ok(())
+    }
+
+    /// Makes the invalidations of a transaction that has ended, in one of their own.
+    async fn invalidate_alone(mut self) {
+        let (database, invalidations) = (self.database.clone(), mem::take(&mut self.invalidations));
+        // Returns the connection to the pool first: the next transaction needs one too.
+        drop(self);
+        if invalidations.is_empty() {
+            return;
+        }
+        let made = match Self::unfenced(&database).await {
+            Ok(tx) => Self { invalidations, ..tx }.apply().await.is_ok(),
+            Err(_) => false,
+        };
+        if !made {
+            tracing::error!(
+                "what a transaction changed after a savepoint had ended it is cached until it expires: clear its caches"
+            );
+        }
     }
 
     /// Why it may not be committed, as far as this is known before anything is sent.

@@ -1,5 +1,7 @@
 use std::io;
 
+use sqlx::postgres::PgDatabaseError;
+
 use super::sqlstate::{
     DEADLOCK_DETECTED, INVALID_SCHEMA_NAME, LOCK_NOT_AVAILABLE, QUERY_CANCELED, UNDEFINED_COLUMN, UNDEFINED_FUNCTION,
     UNDEFINED_TABLE, sqlstate,
@@ -78,6 +80,13 @@ pub enum CommitError {
     /// ended the session before COMMIT. Rolled back: nothing was applied.
     #[error("the transaction was rolled back: nothing was applied")]
     NotApplied(#[source] sqlx::Error),
+    /// The driver had ended the transaction: a savepoint failed to begin, or was dropped while it began. What ran before
+    /// it was rolled back, and each statement since was applied by itself, without a fence. The invalidations were made.
+    #[error(
+        "a savepoint that failed or was dropped had ended the transaction, and later statements were applied one by \
+         one: read back what was applied before trying again"
+    )]
+    Ended,
     /// The connection ended after COMMIT was sent and before its answer: the transaction may have been applied.
     #[error("the database did not answer COMMIT: read back whether it was applied before trying again")]
     Unknown(#[source] sqlx::Error),
@@ -91,7 +100,7 @@ impl CommitError {
             Self::Key(_) | Self::Tag(_) | Self::Closed | Self::Downgraded | Self::Announce(_) | Self::NotApplied(_) => {
                 Some(false)
             }
-            Self::Unknown(_) => None,
+            Self::Ended | Self::Unknown(_) => None,
         }
     }
 }
@@ -196,11 +205,14 @@ pub(super) fn commit_statement(error: sqlx::Error) -> CommitError {
 ///
 /// The server runs statements in order and replies in order. If it answers with an error of the first statement, COMMIT
 /// has not begun. If it does not answer at all, nobody can say how far it came, unless the message was not sent.
+///
+/// A pooler that gives up the server's connection answers in its place, while the server may commit. Its errors are
+/// connection exceptions or end the session; unlike those of Postgres they do not name a routine of the server.
 pub(super) fn statement_before_commit(error: sqlx::Error) -> CommitError {
     let unsent = matches!(&error, sqlx::Error::Io(error) if error.kind() == io::ErrorKind::BrokenPipe);
-    if unsent || error.as_database_error().is_some() {
-        CommitError::NotApplied(error)
-    } else {
-        CommitError::Unknown(error)
-    }
+    let of_server = error
+        .as_database_error()
+        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
+        .is_some_and(|error| error.routine().is_some());
+    if unsent || of_server { CommitError::NotApplied(error) } else { commit_statement(error) }
 }

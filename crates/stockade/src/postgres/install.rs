@@ -11,7 +11,8 @@ pub const SCHEMA_VERSION: i32 = 8;
 /// An arbitrary number that all instances agree on.
 const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 
-/// Creates or upgrades the schema. Idempotent. Instances that start together take turns.
+/// Creates or upgrades the schema. Idempotent. Instances that start together take turns. A schema that is new enough is
+/// left alone, so that a start waits for no table that a backup reads.
 ///
 /// Needs the right to create a schema in the database. Cancel safe: the installation is one transaction.
 ///
@@ -19,6 +20,9 @@ const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 ///
 /// The error of the database.
 pub async fn install(pool: &PgPool) -> Result<(), sqlx::Error> {
+    if check(&mut *pool.acquire().await?).await.is_ok() {
+        return Ok(());
+    }
     let mut tx = pool.begin().await?;
     sqlx::query("select pg_advisory_xact_lock($1)").bind(INSTALL_LOCK).execute(&mut *tx).await?;
     sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;

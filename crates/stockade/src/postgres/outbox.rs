@@ -126,7 +126,8 @@ fn writing_down(rows: &[New<'_>]) -> String {
 }
 
 /// Locks rows that are older than `older_than` and not applied. Skips rows that another relay is applying, and refused
-/// rows whose pause is not over.
+/// rows whose pause is not over. If the server's clock was set back, rows and pauses from the time after the present are
+/// as good as old.
 ///
 /// The query does not look for ids above the last one seen: a transaction that commits late has lower ids than rows
 /// that were applied before.
@@ -137,10 +138,18 @@ pub(super) async fn claim(
     limit: i64,
 ) -> Result<Vec<Row>, sqlx::Error> {
     const SQL: &str = "select id, cache, resource, intent from stockade.outbox
-        where applied_at is null and cache = any($1) and created_at <= clock_timestamp() - make_interval(secs => $2)
-            and (retry_at is null or retry_at <= clock_timestamp())
+        where applied_at is null and cache = any($1)
+            and created_at not between clock_timestamp() - make_interval(secs => $2) and clock_timestamp()
+            and (retry_at is null
+                or retry_at not between clock_timestamp() and clock_timestamp() + make_interval(secs => $4))
         order by id limit $3 for update skip locked";
-    sqlx::query_as(SQL).bind(caches).bind(older_than.as_secs_f64()).bind(limit).fetch_all(connection).await
+    sqlx::query_as(SQL)
+        .bind(caches)
+        .bind(older_than.as_secs_f64())
+        .bind(limit)
+        .bind(LONGEST_PAUSE.as_secs_f64())
+        .fetch_all(connection)
+        .await
 }
 
 /// Marks rows as applied. The commit does not wait for the disk: if it is lost, the rows are applied a second time.
@@ -217,9 +226,10 @@ pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<bool, sq
     Ok(deleted.rows_affected() >= DELETE_BATCH.unsigned_abs())
 }
 
-/// The age in seconds of the oldest row that is not applied; zero if all are.
+/// The age in seconds of the oldest row that is not applied; zero if all are. If the server's clock was set back, how
+/// far it was.
 pub(super) async fn lag(executor: impl PgExecutor<'_>, caches: &[&'static str]) -> Result<f64, sqlx::Error> {
-    const SQL: &str = "select greatest(0, extract(epoch from clock_timestamp() - created_at))::float8
+    const SQL: &str = "select abs(extract(epoch from clock_timestamp() - created_at))::float8
         from stockade.outbox where applied_at is null and cache = any($1) order by id limit 1";
     Ok(sqlx::query_scalar(SQL).bind(caches).fetch_optional(executor).await?.unwrap_or_default())
 }

@@ -13,7 +13,8 @@ use super::{FenceError, install, wanted::Wanted};
 /// How many applied rows are remembered between two rounds of the relay. The relay applies further rows a second time.
 const MAX_FLUSHED: usize = 65_536;
 
-/// A pool is recognised by the address of its options, which stays the same as long as the pool lives. The weak pointer
+/// A pool is recognised by the address of its options. After `PgPool::set_connect_options` it counts as another pool: its
+/// relay then applies again what the transactions have applied, until a new relay is spawned. The weak pointer
 /// keeps the allocator from giving the address to the options of another pool.
 static POOLS: LazyLock<Mutex<Vec<(Weak<PgConnectOptions>, Arc<PoolState>)>>> = LazyLock::new(Mutex::default);
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use sqlx::error::DatabaseError;
 
+pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
 pub(crate) const READ_ONLY: &str = "25006";
 pub(crate) const IDLE_IN_TRANSACTION: &str = "25P03";
 pub(crate) const INVALID_SCHEMA_NAME: &str = "3F000";

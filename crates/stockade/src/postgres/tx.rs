@@ -18,6 +18,10 @@ use crate::{
 ///
 /// [`Fence::begin`] makes one. It derefs to [`PgConnection`]: pass `&mut *tx` where sqlx wants an executor. Dropping a
 /// `Tx` rolls back and forgets its invalidations.
+///
+/// A savepoint, `tx.begin()`, has to begin: if its future is dropped before, or fails, sqlx rolls back the whole
+/// transaction and applies each later statement by itself, without the fence. [`Tx::commit`] then returns
+/// [`CommitError::Ended`].
 #[must_use = "dropping the transaction rolls it back"]
 pub struct Tx {
     pub(super) inner: Transaction<'static, Postgres>,
@@ -54,22 +58,30 @@ impl Tx {
         let begin = "begin isolation level read committed read write".to_owned();
         let mut inner = begin::begin(pool, &state, begin).await.map_err(FenceError::Sqlx)?;
         state.check_schema(&mut inner).await?;
-        Ok(Self::begun(pool, state, inner, fences))
+        let mode = fences.first().map(Fence::mode);
+        Ok(Self::begun(pool, state, inner, fences, mode))
     }
 
-    /// Begins with the message of a claim.
+    /// Begins with the message of a claim in this mode.
     pub(super) async fn claimed(
         pool: &PgPool,
         state: Arc<PoolState>,
         fence: &Fence,
+        mode: Mode,
         opening: String,
     ) -> Result<Self, sqlx::Error> {
         let inner = begin::begin(pool, &state, opening).await?;
-        Ok(Self::begun(pool, state, inner, vec![fence.clone()]))
+        Ok(Self::begun(pool, state, inner, vec![fence.clone()], Some(mode)))
     }
 
-    fn begun(pool: &PgPool, state: Arc<PoolState>, inner: Transaction<'static, Postgres>, fences: Vec<Fence>) -> Self {
-        let exclusive = fences.first().map(Fence::mode) == Some(Mode::Write);
+    fn begun(
+        pool: &PgPool,
+        state: Arc<PoolState>,
+        inner: Transaction<'static, Postgres>,
+        fences: Vec<Fence>,
+        mode: Option<Mode>,
+    ) -> Self {
+        let exclusive = mode == Some(Mode::Write);
         Self {
             inner,
             fences,

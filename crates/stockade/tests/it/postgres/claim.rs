@@ -1,11 +1,21 @@
 use std::time::Duration;
 
-use sqlx::postgres::PgPoolOptions;
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::StatusCode,
+    routing::get,
+};
+use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
     Fence, Locks,
-    lock::{Force, LossReason, Mode, Token},
-    postgres::{FenceError, SCHEMA, Tx, claim_forced},
+    lock::{Force, LossReason, Mode, MultiFence, Token},
+    postgres::{FenceError, SCHEMA, Tx, WriteError, claim_forced},
+    resource::Key,
+    route_lock::{Problem, Rejection, RouteLock},
 };
+use tower::ServiceExt;
 
 use super::{Sku, blocked, claim, database, quantity, until};
 
@@ -72,6 +82,33 @@ async fn shared_holders_check_and_never_claim() {
     assert!(claim(&mut pool.acquire().await.unwrap(), "stock:a", between, "a writer").await);
     assert!(matches!(older.begin(&pool).await, Err(FenceError::Rejected { .. })));
     newer.begin(&pool).await.unwrap().rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_fences_of_a_route_with_one_shared_lock_begin_as_its_fence_does() {
+    let (_server, pool) = database().await;
+    let show = async |State(pool): State<PgPool>, fences: MultiFence| {
+        let mut tx = fences.begin(&pool).await?;
+        Ok::<_, WriteError>(quantity(&mut tx).await.to_string())
+    };
+    let lock = RouteLock::template(&Locks::memory(), "stock:{sku}");
+    let app = Router::new().route("/stock/{sku}", get(show).route_layer(lock)).with_state(pool);
+    let response = app.oneshot(Request::get("/stock/a").body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_standby_is_a_database_that_is_not_available() {
+    let (server, pool) = database().await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let folder: String = sqlx::query_scalar("show data_directory").fetch_one(&pool).await.unwrap();
+    std::fs::write(format!("{folder}/standby.signal"), "").unwrap();
+    server.restart().await.unwrap();
+    let pool = super::pool(&server.url()).await;
+    for refused in [held.begin(&pool).await.unwrap_err(), Tx::unfenced(&pool).await.unwrap_err()] {
+        assert!(matches!(refused, FenceError::Sqlx(_)), "{refused:?}");
+        assert_eq!(Rejection::from(&WriteError::from(refused)).problem(), Problem::DatabaseUnavailable);
+    }
 }
 
 #[tokio::test]
@@ -199,6 +236,20 @@ async fn a_forced_claim_always_wins_and_ends_the_writes_of_the_holder_it_cut_off
     let low = Token::new(1).unwrap();
     assert_eq!(claim_forced(&pool, "stock:a", low).await.unwrap().get(), forced.token.get() + 1);
     assert!(claim_forced(&pool, "stock:never seen", low).await.unwrap() >= low);
+}
+
+#[tokio::test]
+async fn a_long_key_is_claimed_by_force_under_both_of_its_texts() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let key = Key::new("stock", &"x".repeat(600)).unwrap();
+    let held = locks.write_keys([key.clone()]).acquire().await.unwrap();
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+    let low = Token::new(1).unwrap();
+    let whole = claim_forced(&pool, key.to_string(), low).await.unwrap();
+    let hashed = claim_forced(&pool, &key, low).await.unwrap();
+    let token = held.fences().iter().next().unwrap().token();
+    assert_eq!((whole.get(), hashed.get()), (token.get() + 1, token.get() + 2));
 }
 
 #[tokio::test]

@@ -1,12 +1,19 @@
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use sqlx::Connection;
 use stockade::{
     Cache, Locks,
     cache::Source,
     postgres::{CommitError, Tx},
 };
+use stockade_testbed::PostgresServer;
 
-use super::{Sku, database, quantity};
+use super::{
+    Sku,
+    cached::{World, online, read},
+    database, quantity,
+};
 
 #[tokio::test]
 async fn a_commit_refused_by_a_deferred_constraint_is_not_applied() {
@@ -109,4 +116,40 @@ async fn caches_of_one_name_are_told_of_their_own_keys() {
     tx.commit().await.unwrap();
     assert_eq!((source(&one, "a").await, source(&one, "b").await), (Source::Load, Source::Local));
     assert_eq!((source(&other, "a").await, source(&other, "b").await), (Source::Local, Source::Load));
+}
+
+/// Changes the stock by a transaction that a savepoint ends in the middle. Returns what the cache answers afterwards.
+async fn ended_by(savepoint: impl AsyncFnOnce(&PostgresServer, &mut Tx), strict: bool) -> (CommitError, i32) {
+    let world = World::patient().await;
+    let cache = if strict { world.cache().await } else { online(world.at(&world.redis.url()).await).await };
+    assert_eq!(read(&cache).await, 10);
+    let mut tx = Tx::unfenced(&world.pool).await.unwrap();
+    tx.invalidate(&cache, &Sku("a"));
+    sqlx::query("update stock set quantity = quantity - 1").execute(&mut *tx).await.unwrap();
+    savepoint(&world.postgres, &mut tx).await;
+    sqlx::query("update stock set quantity = quantity - 5").execute(&mut *tx).await.unwrap();
+    let ended = tx.commit().await.unwrap_err();
+    let answer = read(&cache).await;
+    drop(cache);
+    world.end().await;
+    (ended, answer)
+}
+
+#[tokio::test]
+async fn a_savepoint_that_ended_the_transaction_leaves_the_outcome_unknown_and_nothing_stale() {
+    let dropped = async |server: &PostgresServer, tx: &mut Tx| {
+        server.pause().unwrap();
+        assert!(tx.begin().now_or_never().is_none());
+        server.resume().unwrap();
+    };
+    let failed = async |_: &PostgresServer, tx: &mut Tx| {
+        sqlx::query("select 1 / 0").execute(&mut **tx).await.unwrap_err();
+        drop(tx.begin().await.unwrap_err());
+    };
+    for strict in [false, true] {
+        for (ended, answer) in [ended_by(dropped, strict).await, ended_by(failed, strict).await] {
+            assert!(matches!(ended, CommitError::Ended), "{ended:?}");
+            assert_eq!((ended.applied(), answer), (None, 5));
+        }
+    }
 }

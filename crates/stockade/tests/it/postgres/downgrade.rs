@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::{
     Sku, blocked,
     cached::{World, online, release},
-    quantity, until,
+    claim, quantity, until,
 };
 
 /// A transaction that has set the quantity to 4 and has not committed. It may wait longer for locks than others.
@@ -130,6 +130,29 @@ async fn a_downgrade_on_the_way_to_a_commit_refuses_it() {
         assert_eq!(released, Released::Released);
     }
     drop((eventual, strict));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_downgrade_on_the_way_to_a_begin_refuses_the_commit() {
+    let world = World::patient().await;
+    let (here, there) = (world.redis.locks().await, world.redis.locks().await);
+    let writer = here.write(&Sku("a")).acquire().await.unwrap();
+    let mut busy = world.pool.begin().await.unwrap();
+    assert!(claim(&mut busy, "stock:a", 1, "earlier").await);
+    let (fence, pool) = (writer.fence(), world.pool.clone());
+    let mut begins = JoinSet::new();
+    begins.spawn(async move { fence.begin(&pool).await });
+    blocked(&world.pool, 1).await;
+    let reader = writer.downgrade().await.unwrap();
+    let beside = there.read(&Sku("a")).acquire().await.unwrap();
+    busy.commit().await.unwrap();
+    let mut tx = begins.join_next().await.unwrap().unwrap().unwrap();
+    sqlx::query("update stock set quantity = 4").execute(&mut *tx).await.unwrap();
+    let refused = tx.commit().await.unwrap_err();
+    assert!(matches!(refused, CommitError::Downgraded), "{refused:?}");
+    assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
+    drop((reader, beside));
     world.end().await;
 }
 

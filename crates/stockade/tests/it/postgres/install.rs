@@ -63,3 +63,12 @@ async fn the_time_outs_are_set_on_every_connection() {
         assert_eq!(value, expected, "{name}");
     }
 }
+
+#[tokio::test]
+async fn an_instance_that_starts_while_a_backup_reads_waits_for_nothing() {
+    let (_server, pool) = super::database().await;
+    let mut backup = pool.begin().await.unwrap();
+    sqlx::query("lock table stockade.outbox, stockade.fence in access share mode").execute(&mut *backup).await.unwrap();
+    install(&pool).await.unwrap();
+    backup.rollback().await.unwrap();
+}

@@ -14,6 +14,7 @@ mod install;
 mod kinds;
 mod late;
 mod lost;
+mod pooler;
 mod prune;
 mod refused_rows;
 mod relay;

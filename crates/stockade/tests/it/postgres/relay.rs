@@ -159,3 +159,25 @@ async fn a_commit_of_many_keys_does_not_wait_for_a_silent_cache_once_for_each() 
     proxy.set(Fault::None);
     redis.end_behind(proxy).await;
 }
+
+#[tokio::test]
+async fn a_row_from_before_the_clock_was_set_back_keeps_no_other_waiting() {
+    let (_server, pool) = database().await;
+    let cache = Cache::memory().loader(|_: Sku| async { Ok::<_, sqlx::Error>(Some(1)) }).build();
+    sqlx::raw_sql(
+        "insert into stockade.outbox (cache, resource, created_at, retry_at) values
+             ('stock', 'stock:before', clock_timestamp() + interval '1 h', null),
+             ('stock', 'stock:refused', clock_timestamp() + interval '1 h', clock_timestamp() + interval '61 min'),
+             ('stock', 'stock:after', clock_timestamp() - interval '5 s', null)",
+    )
+    .execute(&pool)
+    .await
+    .unwrap();
+    let relay = Relay::spawn(pool.clone(), [cache.invalidator()]);
+    until(async || {
+        let waiting = "select count(*) from stockade.outbox where applied_at is null";
+        sqlx::query_scalar::<_, i64>(waiting).fetch_one(&pool).await.unwrap() == 0
+    })
+    .await;
+    relay.shutdown(Duration::from_secs(1)).await;
+}
