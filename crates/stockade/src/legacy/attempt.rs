@@ -3,10 +3,13 @@ use std::{sync::Arc, time::Duration};
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 
-use super::{SetnxError, SetnxGuard, Unit, core::Core};
+use super::{
+    SetnxError, SetnxGuard, Unit,
+    core::{Core, TAKE_OVER},
+};
 use crate::{clock::Instant, redis::LinkError};
 
-/// One try to take the lock: `SETNX`, then `GET`, then `GETSET` if the lock is expired.
+/// One try to take the lock: `SETNX`, then `GET`, then a script that takes the lock over if it is expired.
 pub(super) struct Attempt {
     core: Arc<Core>,
     key: String,
@@ -47,36 +50,42 @@ impl Attempt {
         if matches!(set, Value::Int(1)) {
             return Ok(self.held(began, end));
         }
-        let present = self.command("get", redis::cmd("GET").arg(&self.key)).await?;
-        // The lock was released in between. The next try may take it.
-        let Some(present) = self.time(&present)? else { return Ok(Tried::Busy { remaining: Duration::ZERO }) };
-        if let Some(remaining) = self.unit.left(present) {
+        let present = match self.command("get", redis::cmd("GET").arg(&self.key)).await? {
+            // The lock was released in between. The next try may take it.
+            Value::Nil => return Ok(Tried::Busy { remaining: Duration::ZERO }),
+            Value::BulkString(present) => present,
+            _ => return Err(self.refused(&LinkError::Protocol { op: "get" })),
+        };
+        let time = std::str::from_utf8(&present).ok().and_then(|text| self.unit.read(text));
+        if let Some(remaining) = self.unit.left(time.ok_or(SetnxError::Value(self.unit))?) {
             return Ok(Tried::Busy { remaining });
         }
         let (began, end) = (Instant::now(), self.unit.end_of(self.lease));
-        let before = self.command("getset", redis::cmd("GETSET").arg(&self.key).arg(end)).await?;
-        let Some(before) = self.time(&before)? else { return Ok(self.held(began, end)) };
-        match self.unit.left(before) {
-            None => Ok(self.held(began, end)),
-            // Another client was faster, and our GETSET has moved the end of its lock to our time.
-            Some(_) => Ok(Tried::Busy { remaining: self.unit.left(end).unwrap_or_default() }),
+        match self.take_over(present, end).await? {
+            true => Ok(self.held(began, end)),
+            // Another client was faster. The next try finds out when its time is over.
+            false => Ok(Tried::Busy { remaining: Duration::ZERO }),
         }
+    }
+
+    async fn take_over(&self, expired: Vec<u8>, end: u64) -> Result<bool, SetnxError> {
+        let args = vec![expired, end.to_string().into_bytes()];
+        let call = || self.core.link.call(&TAKE_OVER, vec![self.key.clone()], args.clone());
+        let reply = match call().await {
+            // The link has loaded the scripts again.
+            Err(LinkError::NoScript) => call().await,
+            reply => reply,
+        };
+        Ok(matches!(reply.map_err(|error| self.refused(&error))?, Value::Int(1)))
     }
 
     async fn command(&self, op: &'static str, command: &Cmd) -> Result<Value, SetnxError> {
         let reply = self.core.link.command(op, command.clone()).await;
-        reply.map_err(|error| SetnxError::of(&error, self.unit, self.core.link.unfit()))
+        reply.map_err(|error| self.refused(&error))
     }
 
-    /// The time in a reply; `None` if the key does not exist.
-    fn time(&self, reply: &Value) -> Result<Option<u64>, SetnxError> {
-        let text = match reply {
-            Value::Nil => return Ok(None),
-            Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-            Value::SimpleString(text) => Some(text.as_str()),
-            _ => return Err(SetnxError::of(&LinkError::Protocol { op: "get" }, self.unit, None)),
-        };
-        text.and_then(|text| self.unit.read(text)).map(Some).ok_or(SetnxError::Value(self.unit))
+    fn refused(&self, error: &LinkError) -> SetnxError {
+        SetnxError::of(error, self.unit, self.core.link.unfit())
     }
 
     fn held(self, began: Instant, end: u64) -> Tried {

@@ -8,6 +8,7 @@ use crate::{
     resource::Namespace,
 };
 
+pub(super) static TAKE_OVER: Script = Script { name: "setnx_take_over", text: include_str!("scripts/take_over.lua") };
 pub(super) static RELEASE: Script = Script { name: "setnx_release", text: include_str!("scripts/release.lua") };
 
 /// What handles, locks and guards share.

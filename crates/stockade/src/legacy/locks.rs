@@ -6,14 +6,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     SetnxError, SetnxLock, Unit,
-    core::{Core, RELEASE},
+    core::{Core, RELEASE, TAKE_OVER},
 };
 use crate::{
     clock::Instant,
     redis::{Handshake, Link, LinkError, LinkEvents, Redis, Script, Up},
 };
 
-static SCRIPTS: &[&Script] = &[&RELEASE];
+static SCRIPTS: &[&Script] = &[&TAKE_OVER, &RELEASE];
 
 /// Makes classic locks on one Redis. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -6,9 +6,10 @@
 //!
 //! - `SETNX key <now + lease + 1>` takes the lock if the key does not exist.
 //! - If the key exists, `GET` says whether its time is over. While it is not, the client tries again after a pause.
-//! - If the time is over, the client sends `GETSET key <now + lease + 1>`. The client that gets the expired time back
-//!   holds the lock. A client that gets a later time was too late and tries again. (With `DEL` and `SETNX` instead, two
-//!   clients could succeed: the second `DEL` removes the lock that the first `SETNX` took.)
+//! - If the time is over, a script sets `<now + lease + 1>` if the key still holds the expired time: the client holds the
+//!   lock. Otherwise it was too late and tries again. (With `DEL` and `SETNX` instead, two clients could succeed: the
+//!   second `DEL` removes the lock that the first `SETNX` took. Old systems use `GETSET` here, where the loser of the
+//!   race moves the winner's time.)
 //! - The holder deletes the key, unless its own time is over: then the key may be another client's.
 //! - An attempt runs until its answer on a task of the locks. Only a command without an answer leaves its key behind,
 //!   until the time in it is over. Such a key can't be deleted safely by its value: another client may have written the
@@ -40,8 +41,10 @@
 //!   writes safe in another way.
 //! - **No renewal.** The work must end within the lease. [`SetnxGuard::remaining`] says how much is left.
 //! - **No order.** A waiter asks again every 25 to 100 ms. The first waiter that asks after the release is next.
-//! - **The loser of a race for an expired lock moves its time.** The loser's `GETSET` has written a time that is later
-//!   by about as much as the loser was late. If the winner dies, the next waiter waits that much longer.
+//! - **An old client that loses the race for an expired lock moves its time.** Its `GETSET` has written a time of its
+//!   own. With one lease for all clients of a key, that time is later by about as much as the loser was late; if the
+//!   winner dies, the next waiter waits that much longer. With a shorter lease it ends the winner's lock early. So give
+//!   a lock that old clients share the lease that they use.
 //! - **A command without an answer is not undone.** If the command took the lock, the lock stays until its time is
 //!   over, as if its holder had crashed. An attempt that was answered is released, even if its future was dropped.
 //! - **The key of a dead holder stays** in Redis, without an expiry, until somebody takes the lock over.
@@ -53,7 +56,7 @@
 //! Both sides must use the same key and the same [`Unit`], and their clocks must agree to well within a lease. A value
 //! that is not a time in this unit is refused and left alone. Times with a fraction are read, as Python's and Ruby's
 //! clients write them. This module writes times without a fraction. It releases with a script that deletes only the
-//! holder's own time, or a time that the loser of a race has moved. An old system may release with a plain `DEL`, and
+//! holder's own time, or a time that an old client has moved. An old system may release with a plain `DEL`, and
 //! nothing here can protect a lock against that.
 //!
 //! # Migrating to `Locks`

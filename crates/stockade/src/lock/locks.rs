@@ -146,6 +146,9 @@ impl Locks {
             () = self.shared.closing.cancelled() => return Err(LockError::ShuttingDown),
             adopted = self.shared.store.adopt(&handover.handed) => adopted?,
         };
+        if let Some(observer) = &self.shared.series.of(ownership.key.label(), ownership.mode()).observer {
+            ownership.granted(observer, Duration::ZERO);
+        }
         Ok(Guard::new(HeldLock::new(Arc::clone(&self.shared), ownership, handover.hold_left, counted)))
     }
 

@@ -33,6 +33,12 @@ pub enum RedlockError {
     /// servers.
     #[error("a cluster is not an independent server: give single servers, or use locks on the cluster")]
     Cluster,
+    /// [`LocksBuilder::quarantine`] and [`LocksBuilder::replica_acks`] are settings of locks on one Redis.
+    #[error("{setting} is for locks on one Redis: leave it away, a quorum of servers does its work")]
+    Unsupported {
+        /// The name of the setting.
+        setting: &'static str,
+    },
     /// A server that counts twice takes the quorum with it when it fails.
     #[error(
         "the servers {first} and {second}, counted from 1, are the same: give each of several independent ones once"
@@ -106,13 +112,17 @@ impl RedlockBuilder {
     /// # Errors
     ///
     /// [`RedlockError`]. Two servers are known to be the same by their address, or if [`Redis::connect`] found the same
-    /// run at both. If one was not reached then, the duplicate is found later, and attempts report it.
+    /// run at both. If one was not reached then, the duplicate is found later: the log says so, and it counts as a
+    /// server that is down.
     pub fn build(self) -> Result<Locks, RedlockError> {
         if self.servers.len() < FEWEST {
             return Err(RedlockError::TooFew { given: self.servers.len() });
         }
         if self.servers.iter().any(Redis::is_cluster) {
             return Err(RedlockError::Cluster);
+        }
+        if let Some(setting) = self.locks.only_on_one_redis() {
+            return Err(RedlockError::Unsupported { setting });
         }
         if let Some((first, second)) = self.same() {
             return Err(RedlockError::Same { first: first + 1, second: second + 1 });

@@ -183,7 +183,7 @@ async fn classic_locks_work_with_what_is_documented() {
     let server = RedisServer::start().await.unwrap();
     let url = user(&server, &rules("legacy")).await;
     let locks = stockade::legacy::SetnxLocks::new(&Redis::connect(&url).await.unwrap()).unwrap();
-    // The lock expired in 2001, so the client takes it over with GETSET.
+    // The lock expired in 2001, so the client takes it over.
     server.command(&["SET", "lock.foo", "1000000000"]).await.unwrap();
     let held = locks.lock("lock.foo").lease(Duration::from_secs(60)).acquire().await.unwrap();
     assert!(locks.lock("lock.foo").try_acquire().await.unwrap().is_none());

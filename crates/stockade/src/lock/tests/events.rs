@@ -43,6 +43,19 @@ async fn grants_hand_overs_and_losses_are_told_once_and_releases_are_not() {
 }
 
 #[tokio::test]
+async fn a_lock_that_is_adopted_is_told_as_a_grant_and_its_loss_too() {
+    let (locks, told) = watched();
+    let given = locks.write(&Sku("1")).acquire().await.unwrap();
+    let adopted = locks.adopt(given.hand_over().unwrap()).await.unwrap();
+    locks.force_release("stock:1", Force::Now).await.unwrap();
+    adopted.lost().await;
+    let told = told.lock().unwrap();
+    let [.., (_, _, granted), (_, _, lost)] = told.as_slice() else { panic!("{told:?}") };
+    assert!(matches!(granted, LockEventKind::Granted { .. }), "{told:?}");
+    assert_eq!(*lost, LockEventKind::Lost(LossReason::Forced));
+}
+
+#[tokio::test]
 async fn each_of_several_resources_is_told_as_its_own() {
     let (locks, told) = watched();
     locks.write_all(&[Sku("1"), Sku("2")]).acquire().await.unwrap().release().await.unwrap();

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use stockade_testbed::{Proxy, RedisServer};
 
 use crate::{
@@ -50,6 +52,19 @@ async fn a_server_that_is_given_twice_is_refused_by_its_address_and_by_its_run()
         handles.push(Redis::connect(url).await.unwrap());
     }
     assert_eq!(on(handles).build().unwrap_err(), RedlockError::Same { first: 2, second: 3 });
+}
+
+#[tokio::test]
+async fn settings_of_locks_on_one_redis_are_refused() {
+    let servers = servers::<3>().await;
+    let second = Duration::from_secs(1);
+    for (locks, setting) in [
+        (Locks::builder().quarantine(second), "quarantine"),
+        (Locks::builder().replica_acks(1, second), "replica_acks"),
+    ] {
+        let refused = locks.redlock(servers.clone()).build().unwrap_err();
+        assert_eq!(refused, RedlockError::Unsupported { setting });
+    }
 }
 
 #[tokio::test]

@@ -54,7 +54,12 @@ impl Inner {
     /// Releases an ownership. Returns how many servers are asked, and the receiver of their answers; `None` if the
     /// ownership was released before.
     pub(super) fn start_giving_back(self: &Arc<Self>, ownership: &Ownership) -> Option<(usize, mpsc::Receiver<Found>)> {
-        let marks = self.held.remove(&ownership.owner)?;
+        let mut marks = self.held.remove(&ownership.owner)?;
+        // Extensions have restarted the lease since it was asked for, and one that is under way may do so once more.
+        let forgotten = Instant::now() + ownership.lease + self.timeout();
+        for sent in marks.iter_mut().filter_map(|mark| mark.sent.as_mut()) {
+            sent.forgotten = sent.forgotten.max(forgotten);
+        }
         let asked = marks.iter().filter(|mark| mark.sent.is_some()).count();
         Some((asked, self.undo(&self.keys.of(&ownership.key).lock, &ownership.owner, &marks)))
     }

@@ -83,8 +83,9 @@ impl Inner {
         Ok((run, renewed))
     }
 
-    /// Ends the ownership in this process, and returns what another process needs to take it over.
-    pub(crate) fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
+    /// Ends the ownership in this process, and returns what another process needs to take it over. If most of the lease
+    /// is over, it begins again: of a lock that was just handed off, the store has a short grant only.
+    pub(crate) fn hand_over(self: &Arc<Self>, ownership: &Ownership) -> Result<Handed, LockError> {
         if ownership.is_between_modes() {
             // An adoption names the mode. If the store has the other mode, nobody can adopt the lock.
             return Err(LockError::Unavailable { reason: Unavailable::Timeout, retry_after: self.timeout });
@@ -95,7 +96,13 @@ impl Inner {
             return Err(LockError::Unavailable { reason: Unavailable::Stale, retry_after });
         }
         self.held.hand_over(&ownership.owner);
-        Ok(Handed::of(ownership))
+        let handed = Handed::of(ownership);
+        if ownership.deadline().remaining() < ownership.lease / 2 {
+            let (inner, Handed { key, owner, token, lease, .. }) = (Arc::clone(self), handed.clone());
+            // After the adoption it finds another owner, and changes nothing.
+            self.spawn(async move { drop(inner.renew_one(&key, &owner, token, lease).await) });
+        }
+        Ok(handed)
     }
 
     pub(crate) async fn adopt(self: &Arc<Self>, handed: &Handed) -> Result<Arc<Ownership>, LockError> {

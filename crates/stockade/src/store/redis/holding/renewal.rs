@@ -93,37 +93,31 @@ impl Inner {
 
     /// Renews the ownerships in scripts of up to [`BATCH`], all under way at the same time.
     ///
-    /// Each reply counts as soon as it arrives, even if another script fails.
+    /// Each reply counts as soon as it arrives, even if another script fails. No replica is asked: a `WAIT` holds up
+    /// everything behind it, and with a replica that is gone the renewals would come too late.
     ///
     /// # Errors
     ///
     /// If one of the scripts failed.
     pub(crate) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         let mut failed = None;
-        let (mut replies, mut copies) = (FuturesUnordered::new(), Vec::new());
+        let mut replies = FuturesUnordered::new();
         for batch in self.batches(ownerships, &mut failed) {
             let (sent, run) = (Instant::now(), batch.shard.run());
             let renewals = batch.ownerships.iter().map(|held| (&held.key, &held.owner, held.token, held.lease));
             let renewals = arguments(&self.keys, self.shards.may_move(), renewals);
-            let reply = batch.shard.renew(renewals, self.options.replicas);
-            replies.push(async move { (reply.await, batch, sent, run) });
+            let reply = batch.shard.renew(renewals, None);
+            replies.push(async move { (reply.await.0, batch, sent, run) });
         }
-        while let Some(((reply, enough), batch, sent, run)) = replies.next().await {
+        while let Some((reply, batch, sent, run)) = replies.next().await {
             match reply {
                 Ok(renewed) => {
                     for (ownership, renewed) in batch.ownerships.iter().zip(renewed) {
                         self.heard(&batch.shard, sent, renewed.now());
                         self.renewed(ownership, renewed, sent, run);
                     }
-                    copies.push(enough);
                 }
                 Err(error) => failed = Some(error),
-            }
-        }
-        for enough in copies {
-            // This is no loss: the replicas still have the grant, or an earlier renewal.
-            if !enough.await {
-                tracing::debug!("renewals reached too few replicas in time");
             }
         }
         let Some(error) = failed else { return Ok(()) };

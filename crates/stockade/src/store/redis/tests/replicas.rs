@@ -77,6 +77,20 @@ async fn a_grant_that_no_replica_confirms_is_given_back() {
 }
 
 #[tokio::test]
+async fn renewals_wait_for_no_replica() {
+    let pair = Pair::start().await;
+    let store = pair.store().await;
+    let held = store.acquire(write(&key("renewed"))).await.unwrap();
+    pair.replica.pause().unwrap();
+    pair.world.command(&["CONFIG", "RESETSTAT"]).await;
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    assert_eq!((pair.calls("evalsha").await, pair.calls("wait").await), (1, 0));
+    pair.replica.resume().unwrap();
+    store.release(&held).await.unwrap();
+    pair.world.end().await;
+}
+
+#[tokio::test]
 async fn a_lock_that_is_handed_over_is_entered_when_a_replica_has_it() {
     let pair = Pair::start().await;
     let (store, other) = (pair.store().await, connected(&Redis::connect(pair.world.server.url()).await.unwrap()).await);

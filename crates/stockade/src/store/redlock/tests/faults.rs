@@ -161,6 +161,30 @@ async fn a_majority_that_is_gone_and_a_majority_that_is_held_are_told_apart() {
 }
 
 #[tokio::test]
+async fn the_release_of_a_lock_that_was_extended_for_long_is_repeated() {
+    let world = World::start(3).await;
+    let (store, proxies) = world.store_behind_proxies().await;
+    let lease = Duration::from_secs(2);
+    let held = store.acquire(Attempt { lease, ..write(&key("long")) }).await.unwrap();
+    world.until_held_everywhere().await;
+    // Longer than a value that is not extended could stay.
+    let since = Instant::now();
+    while since.elapsed() < lease * 2 {
+        store.renew(slice::from_ref(&held)).await.unwrap();
+        sleep(lease / 10).await;
+    }
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    let extended = Instant::now();
+    proxies.iter().for_each(|proxy| proxy.set(Fault::Reset));
+    until("the connections are lost", || store.inner.nodes.iter().all(|node| !node.link.is_up())).await;
+    assert!(store.release(&held).await.is_err());
+    proxies.iter().for_each(|proxy| proxy.set(Fault::None));
+    world.until_all_are_free().await;
+    assert!(extended.elapsed() < lease, "it ended with its lease only");
+    world.end_behind(proxies).await;
+}
+
+#[tokio::test]
 async fn one_server_under_three_addresses_is_no_quorum() {
     let world = World::start(1).await;
     let urls = vec![world.servers[0].url(); 3];
