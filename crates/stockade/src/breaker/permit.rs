@@ -1,4 +1,7 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use super::state::{Shared, State};
 
@@ -19,8 +22,19 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
+    /// How many calls have succeeded so far.
+    pub(crate) fn successes(&self) -> u64 {
+        self.shared.successes.load(Ordering::Relaxed)
+    }
+
+    /// Whether this call decides whether the breaker closes.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.probe.is_some()
+    }
+
     pub(crate) fn succeeded(mut self) {
         self.settled = true;
+        self.shared.successes.fetch_add(1, Ordering::Relaxed);
         let mut state = self.shared.lock();
         match *state {
             State::Closed { .. } => *state = State::Closed { failures: 0 },

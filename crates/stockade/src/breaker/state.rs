@@ -1,5 +1,5 @@
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -31,13 +31,15 @@ impl State {
 pub(super) struct Shared {
     name: &'static str,
     state: Mutex<State>,
+    /// How many calls have succeeded.
+    pub(super) successes: AtomicU64,
 }
 
 impl Shared {
     pub(super) fn new(name: &'static str) -> Self {
         let state = State::Closed { failures: 0 };
         tell(name, None, Some(state.badness()));
-        Self { name, state: Mutex::new(state) }
+        Self { name, state: Mutex::new(state), successes: AtomicU64::new(0) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

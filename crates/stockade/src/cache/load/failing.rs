@@ -21,6 +21,17 @@ const IN_A_ROW: u32 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Failing(Mutex<HashMap<Key, Failed>>);
 
+/// What a failure says about the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// A key failed that had not failed before.
+    New,
+    /// The last load of each of the keys had failed too, and no load of any key has succeeded since.
+    Nothing,
+    /// The same, and other keys were loaded meanwhile: the rows are at fault.
+    OfTheRows,
+}
+
 #[derive(Debug)]
 struct Failed {
     last: Instant,
@@ -28,29 +39,39 @@ struct Failed {
     alone: bool,
     /// How many loads of this key alone failed in a row since the last write.
     times: u32,
+    /// How many loads of any cache on the database had succeeded when it first failed.
+    loads: u64,
 }
 
 impl Failing {
-    /// Notes that the load of these keys failed. Returns whether the failure says something new about the database. It
-    /// does not if the last load of each of the keys had failed too. The first failure of a key alone always does.
-    pub(crate) fn failed(&self, keys: &[&Key]) -> bool {
+    /// Notes that the load of these keys failed. Returns what the failure says about the database. The first failure of
+    /// a key alone always says something new. `loads` is how many loads on this database have succeeded so far.
+    pub(crate) fn failed(&self, keys: &[&Key], loads: u64) -> News {
         let (now, by_itself) = (Instant::now(), keys.len() == 1);
         let mut failing = self.lock();
         if failing.len() + keys.len() > MOST {
             failing.retain(|_, failed| failed.is_remembered(now));
         }
-        let mut is_news = false;
+        let (mut is_new, mut is_first) = (false, true);
         for key in keys {
             let before = failing.get(*key).filter(|failed| failed.is_remembered(now));
-            let (known, alone, times) = before.map_or((false, false, 0), |failed| (true, failed.alone, failed.times));
-            is_news |= !known || by_itself && !alone;
+            let known = before.is_some();
+            let (alone, times, since) =
+                before.map_or((false, 0, loads), |failed| (failed.alone, failed.times, failed.loads));
+            is_new |= !known || by_itself && !alone;
+            is_first &= since == loads;
             // A key for which there is no room is new at each failure.
             if known || failing.len() < MOST {
                 let times = times.saturating_add(u32::from(by_itself));
-                failing.insert((*key).clone(), Failed { last: now, alone: alone || by_itself, times });
+                let failed = Failed { last: now, alone: alone || by_itself, times, loads: since };
+                failing.insert((*key).clone(), failed);
             }
         }
-        is_news
+        match is_new {
+            true => News::New,
+            false if is_first => News::Nothing,
+            false => News::OfTheRows,
+        }
     }
 
     /// Notes that these keys were loaded.
@@ -107,41 +128,56 @@ mod tests {
         ["a", "b", "c"].map(|id| Key::new("stock", id).unwrap())
     }
 
+    /// Whether a failure is news, while no load succeeds.
+    fn is_news(failing: &Failing, keys: &[&Key]) -> bool {
+        failing.failed(keys, 0) == News::New
+    }
+
     #[test]
     fn the_second_failure_of_a_key_is_no_news_and_holds_it_off() {
         let (failing, [a, b, _]) = (Failing::default(), keys());
-        assert!(failing.failed(&[&a]) && failing.has(&a));
+        assert!(is_news(&failing, &[&a]) && failing.has(&a));
         assert_eq!(failing.held(&a, LONG), None, "one may be an accident");
-        assert!(!failing.failed(&[&a]));
+        assert!(!is_news(&failing, &[&a]));
         assert!(failing.held(&a, LONG).is_some_and(|left| left > LONG / 2));
         assert_eq!(failing.held(&a, Duration::ZERO), None);
-        assert!(failing.failed(&[&b]), "each key for itself");
+        assert!(is_news(&failing, &[&b]), "each key for itself");
         failing.release(&a);
-        assert!(failing.has(&a) && failing.held(&a, LONG).is_none() && !failing.failed(&[&a]));
+        assert!(failing.has(&a) && failing.held(&a, LONG).is_none() && !is_news(&failing, &[&a]));
         failing.loaded(&[&a, &b]);
-        assert!(!failing.has(&a) && failing.failed(&[&a]));
+        assert!(!failing.has(&a) && is_news(&failing, &[&a]));
     }
 
     #[test]
     fn keys_that_failed_together_are_remembered_and_held_by_none_of_it() {
         let (failing, [a, b, c]) = (Failing::default(), keys());
-        assert!(failing.failed(&[&a, &b]));
-        assert!(!failing.failed(&[&a, &b]));
+        assert!(is_news(&failing, &[&a, &b]));
+        assert!(!is_news(&failing, &[&a, &b]));
         assert!(failing.has(&a) && failing.held(&a, LONG).is_none());
-        assert!(failing.failed(&[&b, &c]), "one of them had not failed");
-        assert!(failing.failed(&[&c]) && !failing.failed(&[&c]), "the first by itself is news");
+        assert!(is_news(&failing, &[&b, &c]), "one of them had not failed");
+        assert!(is_news(&failing, &[&c]) && !is_news(&failing, &[&c]), "the first by itself is news");
         failing.loaded(&[&a]);
         assert!(!failing.has(&a) && failing.has(&b));
+    }
+
+    #[test]
+    fn a_load_that_succeeds_beside_a_failing_key_shows_that_the_row_is_at_fault() {
+        let (failing, [a, b, _]) = (Failing::default(), keys());
+        assert_eq!(failing.failed(&[&a], 7), News::New);
+        assert_eq!(failing.failed(&[&a], 7), News::Nothing);
+        assert_eq!(failing.failed(&[&a], 8), News::OfTheRows);
+        assert_eq!(failing.failed(&[&b], 8), News::New);
+        assert_eq!(failing.failed(&[&a, &b], 8), News::OfTheRows, "one of them is");
     }
 
     #[test]
     fn what_does_not_fit_counts_each_time() {
         let failing = Failing::default();
         for number in 0..MOST {
-            assert!(failing.failed(&[&Key::new("stock", &number.to_string()).unwrap()]));
+            assert!(is_news(&failing, &[&Key::new("stock", &number.to_string()).unwrap()]));
         }
         let [a, ..] = keys();
-        assert!(failing.failed(&[&a]) && failing.failed(&[&a]));
+        assert!(is_news(&failing, &[&a]) && is_news(&failing, &[&a]));
         assert_eq!(failing.lock().len(), MOST);
     }
 }

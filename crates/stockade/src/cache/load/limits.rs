@@ -219,6 +219,16 @@ impl Shared {
 }
 
 impl Admission<'_> {
+    /// How many loads have succeeded so far.
+    pub(crate) fn loads(&self) -> u64 {
+        self.permit.successes()
+    }
+
+    /// Whether this load finds out whether the database is back.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.permit.is_probe()
+    }
+
     pub(crate) fn succeeded(self) {
         self.permit.succeeded();
     }

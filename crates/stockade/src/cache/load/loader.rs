@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    failing::Failing,
+    failing::{Failing, News},
     limits::{Admission, Limits},
     row_error::is_of_the_row,
 };
@@ -77,7 +77,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
                 Ok(loaded)
             }
             Err(error) => {
-                self.failing.failed(&[name]);
+                self.failing.failed(&[name], AT_FAULT);
                 tracing::warn!(cache = self.name, %error, "what was loaded is refused");
                 Err(CacheError::Tag(error))
             }
@@ -170,34 +170,47 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     }
 
     /// Logs a failure and reports to the breaker. A key that fails again says nothing new about the database, so only
-    /// the first failure is reported.
+    /// the first failure is reported. The probe of an open breaker has to say something: it reports any failure, unless
+    /// other rows were loaded since the key first failed.
     fn report<T>(&self, ended: &End<T>, names: &[&Key], admission: Admission<'_>) {
         let cache = self.name;
         match ended {
             // Whether the values are accepted is found out later. The database did its part.
             End::Loaded(_) => admission.succeeded(),
             End::Failed(error) => {
-                let is_news = self.failing.failed(names);
+                let news = self.failing.failed(names, admission.loads());
                 tracing::warn!(cache, error = %Chain(error.as_ref()), "load failed");
                 if is_of_the_row(error) {
                     admission.succeeded();
-                } else if is_news {
+                } else if counts(news, &admission) {
                     admission.failed();
                 }
             }
             End::TimedOut => {
                 tracing::warn!(cache, limit = ?self.time, "load took too long");
-                if self.failing.failed(names) {
+                if counts(self.failing.failed(names, admission.loads()), &admission) {
                     admission.failed();
                 }
             }
             // A panic and a shutdown say nothing about the database.
             End::Panicked => {
-                self.failing.failed(names);
+                self.failing.failed(names, AT_FAULT);
                 tracing::error!(cache, "loader panicked");
             }
             End::Cancelled => {}
         }
+    }
+}
+
+/// In place of a number of loads, for a failure that says nothing about the database, now or later.
+const AT_FAULT: u64 = u64::MAX;
+
+/// Whether the breaker is told of this failure.
+fn counts(news: News, admission: &Admission<'_>) -> bool {
+    match news {
+        News::New => true,
+        News::Nothing => admission.is_probe(),
+        News::OfTheRows => false,
     }
 }
 

@@ -55,13 +55,18 @@ where
         }
     }
 
-    /// Runs a refresh. No caller waits for it, so any reply but a granted lease ends it.
+    /// Runs a refresh. No caller waits for it, so any reply but a granted lease ends it. If another process has loaded
+    /// the value since, this process takes that one.
     async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
         let attempt = self.attempt(name, &pilot, Purpose::Refresh);
         let reply = self.lease(name, &attempt, Want::Load).await;
-        if let Step::Load(Permit::Leased(stale)) = self.next_step(name, &attempt, reply, None) {
-            let outcome = self.load_leased(key, name, &pilot, attempt.granted(stale)).await;
-            pilot.land(outcome);
+        match self.next_step(name, &attempt, reply, None) {
+            Step::Load(Permit::Leased(stale)) => {
+                let outcome = self.load_leased(key, name, &pilot, attempt.granted(stale)).await;
+                pilot.land(outcome);
+            }
+            Step::Serve(entry) => drop(self.local.put_found(attempt.reservation, name, entry)),
+            _ => {}
         }
     }
 }

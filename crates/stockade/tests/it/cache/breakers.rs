@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use stockade::{Cache, Redis, cache::CacheError};
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{Database, Loading, Stocks, eventually, get, patient, process, reading, sku};
+use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, get, patient, process, reading, sku};
 use crate::world::World;
 
 /// How many of `count` reads at once took `slow` or longer.
@@ -85,6 +85,28 @@ async fn loads_that_never_end_open_the_breaker_and_one_finds_out_when_they_do() 
     gate.close();
     eventually("it closes", || async { stocks.get(&sku("a")).await.is_ok() }).await;
     server.end().await;
+}
+
+#[tokio::test]
+async fn a_database_of_which_only_a_few_keys_are_wanted_is_left_alone_too() {
+    let load = async |_: Sku| Err::<Option<Stock>, _>(std::io::Error::other("the database is down"));
+    let stocks = Cache::memory().hold_off(Duration::ZERO).loader(load).build();
+    let mut keys = (0..5).map(|number| sku(&number.to_string())).cycle();
+    let mut next = async || stocks.get(&keys.next().unwrap()).await;
+    // Each key fails, which opens the breaker. From then on no key is the first to fail.
+    for _ in 0..2 {
+        let retry_after = loop {
+            match next().await {
+                Err(CacheError::Shed { retry_after }) => break retry_after,
+                found => assert!(matches!(found, Err(CacheError::Load(_))), "{found:?}"),
+            }
+        };
+        tokio::time::sleep(retry_after).await;
+        let found = next().await;
+        assert!(matches!(found, Err(CacheError::Load(_))), "one finds out: {found:?}");
+        let found = next().await;
+        assert!(matches!(found, Err(CacheError::Shed { .. })), "the others are told at once: {found:?}");
+    }
 }
 
 #[tokio::test]

@@ -47,6 +47,25 @@ async fn a_value_in_use_is_loaded_again_before_it_expires_by_one_process() {
 }
 
 #[tokio::test]
+async fn a_value_that_one_process_has_loaded_again_is_taken_by_those_that_still_have_the_old_one() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let ttl = Duration::from_secs(3);
+    // With this eagerness a value is due for a refresh as soon as half of its life is over.
+    let one = process(&server).await.ttl(ttl..=ttl).local(1 << 20).early_refresh(1e9).on(&database).await;
+    let two = process(&server).await.ttl(ttl..=ttl).local(1 << 20).early_refresh(1e9).on(&database).await;
+    for stocks in [&one, &two] {
+        eventually("it is in the process", || async { get(stocks, "a").await.info.source == Source::Local }).await;
+    }
+    database.write("a", Some(8));
+    for stocks in [&one, &two] {
+        eventually("it is the new value", || async { quantity(&get(stocks, "a").await) == Some(8) }).await;
+    }
+    assert_eq!(database.loads(), 2, "each process loaded it again");
+    server.end().await;
+}
+
+#[tokio::test]
 async fn an_expired_value_is_served_at_once_while_it_is_loaded_again() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);

@@ -3,8 +3,8 @@
 -- KEYS: E entry (hash; each shape of the value has its own fields), I intents (hash), S sequence, T tags (sorted set,
 --   see tags.lua), C epoch (string, see epoch.lua)
 -- ARGV: token; lease ms; process; kind: `miss`, or `early` for the lease even if the value is fresh; whether the caller
---   has a value to serve (`1` or `0`); ms that a hold lasts at most; run id; shape; channel; newest known epoch
--- Reply: {HIT, now, v}                         fresh value, as it is stored (see fill.lua; kind miss only)
+--   has a value to serve (`1` or `0`; with `early` it refreshes that value); ms that a hold lasts at most; run id; shape; channel; newest known epoch
+-- Reply: {HIT, now, v}                         fresh value, as it is stored (see fill.lua)
 --        {HELD, now, v}                        a load failed lately; v is the stored value or nil
 --        {FAILING, now, remaining us}          the loads of this key keep failing: none is tried for this time
 --        {WAIT, now, remaining us}             another load is running; `C <resource>` to the inbox tells its end
@@ -40,7 +40,7 @@ local s = ':' .. ARGV[8]
 local e = own_call('HMGET', KEYS[1], 'v' .. s, 'tok' .. s, 'tokx' .. s, 'tokc' .. s, 'hold' .. s, 'fails' .. s)
 local v, tok, tokx, tokc, hold, fails = unpack(e)
 local current = epoch_now(KEYS[5], ARGV[9], ARGV[10], now)
-local exp, epoch, stamp, tags = string.match(v or '', '^(%d+) %d+ (%d+) (%d+ %d+) %l+ %S+ %d+\n(.-)\n\n')
+local exp, at, epoch, stamp, tags = string.match(v or '', '^(%d+) (%d+) (%d+) (%d+ %d+) %l+ %S+ %d+\n(.-)\n\n')
 if not exp then
   v = false
 elseif epoch ~= current or tags ~= '' and not tags_hold(KEYS[4], ARGV[7], stamp, tags) then
@@ -48,6 +48,10 @@ elseif epoch ~= current or tags ~= '' and not tags_hold(KEYS[4], ARGV[7], stamp,
   v, hold = false, false
 end
 if ARGV[4] == 'miss' and v and tonumber(exp) > now then
+  return {'HIT', now_text, v}
+end
+-- A refresh is for a value that is past half of its life. Of one that is not, somebody else was faster.
+if ARGV[4] == 'early' and ARGV[5] == '1' and v and (at + exp) / 2 > now then
   return {'HIT', now_text, v}
 end
 

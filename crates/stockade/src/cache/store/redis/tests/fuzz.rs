@@ -21,6 +21,7 @@ const ANSWERS: &[&str] = &[
     "lease BYPASS",
     "lease HIT",
     "lease HIT its tags hold",
+    "lease HIT loaded since",
     "lease HELD",
     "lease FAILING",
     "lease WAIT",

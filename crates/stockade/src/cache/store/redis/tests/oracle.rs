@@ -54,8 +54,8 @@ impl Oracle {
                     seen.stamp.clone_from(&before.noted);
                     seen.table = seen.table.kept((ttl + grace + Operation::LONGEST_LEASE) * 1000);
                 }
-                let (value, fresh_until) = (Some(value.clone()), now + ttl * 1000);
-                let seen = Seen { value, fresh_until, value_epoch: before.epoch, ..seen };
+                let (value, fresh_until, loaded_at) = (Some(value.clone()), now + ttl * 1000, now);
+                let seen = Seen { value, fresh_until, loaded_at, value_epoch: before.epoch, ..seen };
                 Self::new("ACCEPTED", seen).because(why(verdict))
             }
             Operation::Abort { token, hold, counts } if before.token.as_ref() == Some(token) => {
@@ -167,9 +167,11 @@ fn lease(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> Oracle
         let stamp = before.stamp.as_deref().unwrap_or_default();
         assert_eq!(reply.rest, value.map_or(["", "", ""], |value| [value, &before.tags, stamp]));
     };
-    if !early && value.is_some() && before.fresh_until > now {
+    let half = before.loaded_at.midpoint(before.fresh_until);
+    let is_young = *early && *content && half > now;
+    if value.is_some() && (is_young || !early && before.fresh_until > now) {
         is_given();
-        return Oracle::new("HIT", same).because(why(verdict));
+        return Oracle::new("HIT", same).because(if is_young { "loaded since" } else { why(verdict) });
     }
     let is_held = held_until > now && held_until - now <= longest * 1000;
     if is_held && (*content || (!early && value.is_some())) {

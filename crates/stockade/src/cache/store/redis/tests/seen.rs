@@ -14,6 +14,7 @@ pub(super) struct Seen {
     pub(super) value: Option<String>,
     /// Server time, µs.
     pub(super) fresh_until: u64,
+    pub(super) loaded_at: u64,
     /// The tags and the stamp of the value.
     pub(super) tags: String,
     pub(super) stamp: Option<String>,
@@ -81,7 +82,7 @@ impl Seen {
     fn stored(&mut self, content: String) {
         let stored = Stored::read(content.into_bytes()).unwrap();
         self.value = Some(String::from_utf8(stored.payload().to_vec()).unwrap());
-        (self.fresh_until, self.value_epoch) = (stored.expires, stored.epoch);
+        (self.fresh_until, self.loaded_at, self.value_epoch) = (stored.expires, stored.loaded, stored.epoch);
         let stamp = format!("{} {}", stored.stamp.epoch, stored.stamp.newest);
         self.stamp = (!stored.tags.is_empty()).then_some(stamp);
         stored.tags.as_packed().clone_into(&mut self.tags);
