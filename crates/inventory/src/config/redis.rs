@@ -14,7 +14,7 @@ pub(super) fn redis(args: &Args, found: &mut Findings) -> (Option<Secret>, Optio
         };
         found.note(redis_url(named, &url))?;
         if variable == "CACHE_REDIS_URL" && quorum(&url).is_some() {
-            let remedy = "set CACHE_REDIS_URL to one server, or sentinels, or a cluster";
+            let remedy = "set CACHE_REDIS_URL to one server, or sentinels";
             return found.note(Err(ConfigError::new(variable, "a quorum of servers keeps locks only", remedy)));
         }
         Some(url)

@@ -1,5 +1,6 @@
 use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
+use tracing::Level;
 use tracing_subscriber::filter::Targets;
 
 use super::{
@@ -238,8 +239,15 @@ fn logged_answers(text: &str) -> Result<LoggedAnswers, ConfigError> {
 }
 
 fn log_filter(text: &str) -> Result<Targets, ConfigError> {
-    let remedy = "use directives such as `info` or `warn,inventory=debug`";
-    text.parse().map_err(|_| ConfigError::new("RUST_LOG", "not a filter", remedy).with_value(text))
+    let remedy = "use directives such as `info` or `warn,inventory=debug`, and `off` for no log";
+    let refused = |why| ConfigError::new("RUST_LOG", why, remedy).with_value(text);
+    let filter: Targets = text.parse().map_err(|_| refused("not a filter"))?;
+    // A level with a typo is the name of a target.
+    if filter.would_enable("inventory", &Level::ERROR) || text.trim().eq_ignore_ascii_case("off") {
+        Ok(filter)
+    } else {
+        Err(refused("a filter under which not even an error is logged"))
+    }
 }
 
 #[cfg(test)]

@@ -77,10 +77,17 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if !text.trim_ascii_start().starts_with('{') {
         return Err(Problem::unprocessable("the body must be a JSON object"));
     }
-    serde_json::from_str(text).map_err(|error| Problem::unprocessable(shorten(&error.to_string())))
+    serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(|error| {
+        let message = error.inner().to_string();
+        match error.path().to_string() {
+            // The message names the field that is missing, unknown or there twice.
+            whole if whole == "." => Problem::unprocessable(shorten(&message)),
+            field => Problem::unprocessable(shorten(&format!("{field}: {message}"))),
+        }
+    })
 }
 
-/// The message names the field and what it must be, in the words of the types; the position means nothing to a client.
+/// The message in the words of the types; the position means nothing to a client.
 fn shorten(message: &str) -> String {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     match message.char_indices().nth(MAX_DETAIL) {
@@ -95,4 +102,30 @@ pub(crate) fn to_string<T: Serialize>(value: &T) -> Result<String, Problem> {
         tracing::error!(%error, "an answer could not be serialized");
         ProblemType::Internal.into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Order {
+        #[expect(dead_code, reason = "only read from JSON")]
+        lines: Vec<u8>,
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_of_the_field() {
+        for (body, told) in [
+            (r#"{"lines":"one"}"#, "lines: invalid type: string \"one\", expected a sequence"),
+            (r#"{"lines":[1,-2]}"#, "lines[1]: invalid value: integer `-2`, expected u8"),
+            (r"{}", "missing field `lines`"),
+            (r#"{"more":1}"#, "more: unknown field `more`, expected `lines`"),
+        ] {
+            assert_eq!(parse::<Order>(body.as_bytes()).unwrap_err(), Problem::unprocessable(told), "{body}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! `/flash/{sku}/reservations`
 
+use std::error::Error;
+
 use axum::{
     Json,
     extract::{FromRequestParts, RawPathParams, State},
@@ -128,8 +130,13 @@ pub(super) async fn reserve(
 /// The answer to a reservation that is in Redis: at once, or once Postgres has it.
 async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) -> Result<Response, Problem> {
     let id = &made.id;
+    // It was made: whatever Postgres says, no answer may be that nothing was applied.
+    let unknown = |error| {
+        tracing::warn!(error = &error as &dyn Error, "nobody can say what became of a reservation that is repeated");
+        ProblemType::OutcomeUnknown
+    };
     if is_known
-        && let Some(row) = db::flash_reservation::find(&app.pg, sku, id).await?
+        && let Some(row) = db::flash_reservation::find(&app.pg, sku, id).await.map_err(unknown)?
         && row.decided().stands(made.generation)
     {
         return if row.stored { created(sku, asked, id, "stored", true) } else { Err(ProblemType::SoldOut.into()) };

@@ -14,7 +14,7 @@ use crate::{
     domain::{Sku, Stock},
 };
 
-/// How long Redis may be away in the middle of a warm-up.
+/// How long Redis may be away in the middle of a warm-up, and how often the database is asked that was away.
 const AWAY: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -28,10 +28,19 @@ pub(super) fn prepare(stocks: &Cache<Sku, Stock>, pg: &PgPool, settings: &CacheS
         if limit == 0 {
             return Vec::new();
         }
-        db::stock::latest(&pg, limit).await.unwrap_or_else(|error| {
-            tracing::warn!(error = &error as &dyn std::error::Error, "starting with a cold cache");
-            Vec::new()
-        })
+        let mut told = false;
+        // The limit of the warm-up ends this too.
+        loop {
+            match db::stock::latest(&pg, limit).await {
+                Ok(latest) => return latest,
+                Err(error) if !told => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the warm-up waits for the database");
+                    told = true;
+                }
+                Err(_) => {}
+            }
+            sleep(AWAY).await;
+        }
     };
     stocks.warm(stream::once(latest).flat_map(stream::iter).boxed()).within(settings.warm_limit)
 }

@@ -84,6 +84,7 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ("LOG_FORMAT", "xml", &["LOG_FORMAT=\"xml\"", "json"]),
         ("LOG_REQUESTS", "some", &["LOG_REQUESTS=\"some\"", "refusals"]),
         ("RUST_LOG", "inventory=loud", &["RUST_LOG=\"inventory=loud\"", "warn"]),
+        ("RUST_LOG", "infos", &["RUST_LOG=\"infos\"", "not even an error", "warn"]),
     ];
     for (variable, value, said) in cases {
         let mut command = bare_command("serve");

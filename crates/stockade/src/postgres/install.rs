@@ -12,7 +12,8 @@ pub const SCHEMA_VERSION: i32 = 8;
 const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 
 /// Creates or upgrades the schema. Idempotent. Instances that start together take turns. A schema that is new enough is
-/// left alone, so that a start waits for no table that a backup reads.
+/// left alone, so that a start waits for no table that a backup reads. Warns in the log about a pool without the time-outs
+/// of [`options`](super::options).
 ///
 /// Needs the right to create a schema in the database. Cancel safe: the installation is one transaction.
 ///
@@ -20,13 +21,31 @@ const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 ///
 /// The error of the database.
 pub async fn install(pool: &PgPool) -> Result<(), sqlx::Error> {
-    if check(&mut *pool.acquire().await?).await.is_ok() {
+    let mut connection = pool.acquire().await?;
+    warn_without_time_outs(&mut connection).await?;
+    if check(&mut connection).await.is_ok() {
         return Ok(());
     }
+    drop(connection);
     let mut tx = pool.begin().await?;
     sqlx::query("select pg_advisory_xact_lock($1)").bind(INSTALL_LOCK).execute(&mut *tx).await?;
     sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;
     tx.commit().await
+}
+
+/// Says which time-outs the pool does without: a stopped holder then keeps all others waiting.
+async fn warn_without_time_outs(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    const SQL: &str = "select name from pg_settings where setting = '0'
+        and name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout')";
+    let missing: Vec<String> = sqlx::query_scalar(SQL).fetch_all(connection).await?;
+    if !missing.is_empty() {
+        tracing::warn!(
+            ?missing,
+            "these connections have no time-outs, so a transaction that is stopped keeps all others waiting: make the \
+             pool with stockade::postgres::options"
+        );
+    }
+    Ok(())
 }
 
 /// Refuses a database without the schema, or with an older one.

@@ -38,7 +38,9 @@ impl RouteLock {
     /// Locks `template` with path parameters filled in: `report:{day}` on the route `/reports/{day}`.
     ///
     /// The text up to the first `:` is the kind and is literal. Values are percent-decoded once and escaped like the
-    /// ids of a [`Key`], so `report:{day}` and a resource of the kind `report` with this id are the same resource.
+    /// ids of a [`Key`], so `report:{day}` and a resource of the kind `report` with this id are the same resource. Each
+    /// spelling is a resource of its own: if the handler parses the value, so that `7` and `07` are the same to it, lock
+    /// what it has parsed, with [`RouteLock::by`].
     /// Three requests are answered 400: an empty value, a value with control characters, and a path with a `%` that
     /// begins no encoded byte. The template is the metric label.
     ///

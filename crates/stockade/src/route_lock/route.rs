@@ -170,8 +170,11 @@ impl Route {
             LockError::Unavailable { .. }
             | LockError::Foreign { .. }
             | LockError::Lost { .. }
-            | LockError::HandoverVoid
-            | LockError::ShuttingDown => Rejection::from(error),
+            | LockError::HandoverVoid => {
+                tracing::warn!(%error, "a request got no lock");
+                Rejection::from(error)
+            }
+            LockError::ShuttingDown => Rejection::from(error),
         }
     }
 
@@ -186,6 +189,12 @@ impl Route {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+
+    /// The answer of a request whose handler did not come to its own.
+    pub(crate) fn end(&self, problem: Problem) -> Response {
+        tracing::warn!(problem = problem.slug(), "a handler was ended before its answer");
+        self.reject(problem)
     }
 
     pub(crate) fn reject(&self, rejection: impl Into<Rejection>) -> Response {

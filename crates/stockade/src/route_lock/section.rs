@@ -58,7 +58,7 @@ impl Section {
             _ = self.grant.lost() => Problem::LeaseLost,
         };
         let problem = if self.grant.close_commits() { problem } else { Problem::OutcomeUnknown };
-        Ok(self.route.reject(problem))
+        Ok(self.route.end(problem))
     }
 
     /// Runs the handler on a task of the locks. It goes on when the client goes away. A panic continues here.
@@ -83,7 +83,7 @@ impl Section {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => panic::resume_unwind(panic),
             // Only the shutdown of the runtime drops the task.
-            Err(_) => Ok(route.reject(Problem::OutcomeUnknown)),
+            Err(_) => Ok(route.end(Problem::OutcomeUnknown)),
         }
     }
 
@@ -103,11 +103,11 @@ impl Section {
         };
         // From here on, a task that the handler left behind cannot commit either.
         if self.grant.close_commits() {
-            return Ok(self.route.reject(problem));
+            return Ok(self.route.end(problem));
         }
         match tokio::time::timeout(self.route.settings.commit_timeout, handler).await {
             Ok(result) => Ok(self.finish(result?)),
-            Err(_) => Ok(self.route.reject(Problem::OutcomeUnknown)),
+            Err(_) => Ok(self.route.end(Problem::OutcomeUnknown)),
         }
     }
 

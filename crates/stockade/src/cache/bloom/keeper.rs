@@ -137,6 +137,7 @@ pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bo
         text(design.geometry.bits),
         run.as_bytes().to_vec(),
         incomplete.map(|epoch| epoch.to_string().into_bytes()).unwrap_or_default(),
+        text(UNUSED.as_millis()),
     ];
     match word(&filter.call(&BEGIN, args).await.map_err(share)?) {
         Some("BUILDING") => {}
