@@ -42,7 +42,8 @@ problem_types! {
     AttackRunning, CONFLICT, "attack-running", "An attack is under way",
         "stop it first, or wait: none takes longer than 30 s";
     PreconditionFailed, PRECONDITION_FAILED, "precondition-failed", "The precondition does not hold", "";
-    BodyTooLarge, PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large", "";
+    BodyTooLarge, PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large",
+        "send at most 64 KiB";
     UnsupportedMediaType, UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON",
         "send application/json, not encoded";
     Unprocessable, UNPROCESSABLE_ENTITY, "unprocessable", "The request is not allowed as it is", "";

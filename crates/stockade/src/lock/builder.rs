@@ -53,7 +53,8 @@ impl Locks {
 
 impl LocksBuilder {
     /// The lease of every lock whose request sets none, 100 ms to 5 min. Default 10 s. With another value, every
-    /// request is refused.
+    /// request is refused. A renewal has a sixth of the lease for its round trip: over a slow network take a longer
+    /// lease.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;

@@ -107,6 +107,9 @@ impl CommitError {
 
 /// Why a write under a fence failed: what `?` makes of the errors of a handler that begins, changes rows and commits.
 ///
+/// It speaks of one transaction. If a handler commits several, and one was applied before another fails, the handler
+/// has to say so itself.
+///
 /// With the feature `axum` it is a response: problem+json with the status of its
 /// [`Problem`](crate::route_lock::Problem), and an entry in the log. The response reveals nothing internal.
 ///

@@ -70,7 +70,7 @@ impl Relay {
         refusal.map_or(Ok(rows), Err)
     }
 
-    /// Stops after the current round, or after `limit` if that is earlier. Rows that are not applied stay in the
+    /// Stops, and waits for it, `limit` at most. A round under way is cut off. Rows that are not applied stay in the
     /// outbox.
     pub async fn shutdown(self, limit: Duration) {
         self.stop.cancel();

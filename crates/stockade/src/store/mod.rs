@@ -171,7 +171,7 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// A lost ownership is marked as lost. Dropping the future gives nothing back. A release that follows reaches the
     /// store after the downgrade.
     fn downgrade<'a>(&'a self, _ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
-        let instead = "release the lock and acquire it for reading";
+        let instead = "keep the lock or release it: there are no shared ones";
         Box::pin(async move { Err(LockError::Unsupported { store: "these", operation: "downgrade", instead }) })
     }
 

@@ -36,8 +36,8 @@ where
         // A load that never began is no reason to hold the next one off.
         let began =
             matches!(error, CacheError::Load(_) | CacheError::Timeout(_) | CacheError::Panicked | CacheError::Tag(_));
-        let hold = Hold { window: self.settings.hold_off, counts: loads == Loads::One };
-        self.store.abort(name, token, if began { hold } else { Hold::NONE }).await;
+        let hold = Hold::Failed { window: self.settings.hold_off, counts: loads == Loads::One };
+        self.store.abort(name, token, if began { hold } else { Hold::No }).await;
     }
 
     /// The error if this key must not be loaded now because its loads in this process keep failing. It is for loads

@@ -42,7 +42,7 @@ where
             Err(reason) => {
                 self.counters.refused(self.settings.name, reason.label());
                 tracing::warn!(cache = self.settings.name, %name, %reason, "value not stored");
-                self.store.abort(name, token, Hold::NONE).await;
+                self.store.abort(name, token, Hold::Unstorable).await;
                 return Outcome::Answer(answer, Some(mark));
             }
         };

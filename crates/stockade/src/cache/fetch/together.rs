@@ -179,7 +179,7 @@ where
         let given_up = loading.into_iter().map(|(Flyer { name, pilot, .. }, grant)| async move {
             let outcome = match grant {
                 Grant::Leased(Leased { token, stale, .. }) if apart && self.expired(&name, stale.clone()).is_none() => {
-                    self.store.abort(&name, &token, Hold::NONE).await;
+                    self.store.abort(&name, &token, Hold::No).await;
                     return pilot.leave();
                 }
                 Grant::Leased(leased) => self.give_up(&name, leased, error.clone(), loads).await,

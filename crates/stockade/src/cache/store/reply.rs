@@ -42,17 +42,17 @@ pub(crate) enum Lease<V> {
     Down,
 }
 
-/// For how long a load without a result holds off the next load of its key.
+/// What a load that stores nothing means for the next loads of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
-    /// How long callers with an expired value are held off. With zero nobody is.
-    pub(crate) window: Duration,
-    /// Whether the load counts as a failure of this key. After two failures in a row all callers are held off.
-    pub(crate) counts: bool,
-}
-
-impl Hold {
-    pub(crate) const NONE: Self = Self { window: Duration::ZERO, counts: false };
+pub(crate) enum Hold {
+    /// Nothing.
+    No,
+    /// It failed. Callers with an expired value are held off for this time, and after two failures that count in a row
+    /// all callers are.
+    Failed { window: Duration, counts: bool },
+    /// Its value can't be stored. For a second all who want it load it without a lease: under one they would do so one
+    /// after the other.
+    Unstorable,
 }
 
 /// The reply to a request to store a value.

@@ -1,6 +1,10 @@
 //! Values in Redis: other versions of the program, damage, codecs, compression, sizes.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use stockade::{
@@ -235,6 +239,34 @@ async fn values_above_the_threshold_are_compressed_and_weigh_what_they_are() {
 }
 
 #[tokio::test]
+async fn of_a_value_that_can_not_be_stored_nobody_waits_for_the_load_of_another() {
+    const PROCESSES: usize = 6;
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let gate = database.shut();
+    let mut reads = JoinSet::new();
+    for _ in 0..PROCESSES {
+        let stocks = process(&server).await.max_value(10).on(&database).await;
+        reading(&mut reads, &stocks, "a");
+    }
+    database.queried().await;
+    let key = entry_key(&server, "a").await;
+    eventually("all but one wait", || async {
+        server.command(&["HKEYS", &key]).await.unwrap().matches("w:").count() == PROCESSES - 1
+    })
+    .await;
+    gate.add_permits(1);
+    eventually("the others load at once", || async { database.running.load(Ordering::SeqCst) == PROCESSES - 1 }).await;
+    gate.add_permits(PROCESSES);
+    while let Some(found) = reads.join_next().await {
+        let found = found.unwrap().unwrap();
+        assert_eq!((quantity(&found), found.info.stored), (Some(7), false));
+    }
+    assert_eq!(database.loads(), PROCESSES);
+    server.end().await;
+}
+
+#[tokio::test]
 async fn a_value_over_the_limit_is_returned_and_not_stored() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
@@ -244,7 +276,8 @@ async fn a_value_over_the_limit_is_returned_and_not_stored() {
         assert_eq!((quantity(&found), found.info.stored, database.loads()), (Some(7), false, loads));
     }
     assert!(!stored(&server, "a").await);
-    assert_eq!((stocks.stats().payloads_refused, stocks.stats().local_entries), (2, 0));
+    // The second read came at once, and asked for no lease.
+    assert_eq!((stocks.stats().payloads_refused, stocks.stats().local_entries), (1, 0));
     // Compression does not help, since the limit is for the inflated value.
     let long = texts(&server).await.name("texts").max_value(1000).compress(Compression::lz4().above(10));
     let long = cached(long.build());

@@ -60,7 +60,8 @@ impl<V> Memory<V> {
     }
 
     pub(crate) fn abort(&self, key: &Key, token: &Token, hold: Hold) {
-        self.leases.end(key, token, || self.local.hold(key, hold.window));
+        let window = if let Hold::Failed { window, .. } = hold { window } else { Duration::ZERO };
+        self.leases.end(key, token, || self.local.hold(key, window));
     }
 
     pub(crate) fn invalidate(&self, keys: &[Key]) {

@@ -18,6 +18,9 @@ use crate::{
     resource::Key,
 };
 
+/// For how long a value that could not be stored is loaded without a lease. The script of the lease knows this time.
+const UNSTORABLE: Duration = Duration::from_secs(1);
+
 impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, has_fallback: bool) -> Lease<V> {
         let kind: &[u8] = match want {
@@ -111,7 +114,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     fn undo(&self, key: &Key, token: &Token) {
-        let make = |sha: &str| evalsha(sha, self.subscription.keys.of(key), self.aborting(key, token, Hold::NONE));
+        let make = |sha: &str| evalsha(sha, self.subscription.keys.of(key), self.aborting(key, token, Hold::No));
         drop(self.server(key.bucket()).map(|server| server.link.call_regardless(&ABORT, &make, None)));
     }
 
@@ -120,13 +123,19 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     fn aborting(&self, key: &Key, token: &Token, hold: Hold) -> Vec<Vec<u8>> {
+        let (window, means) = match hold {
+            Hold::No => (Duration::ZERO, "0"),
+            Hold::Failed { window, counts: false } => (window, "0"),
+            Hold::Failed { window, counts: true } => (window, "1"),
+            Hold::Unstorable => (UNSTORABLE, "u"),
+        };
         vec![
             token.as_bytes().to_vec(),
             key.as_str().as_bytes().to_vec(),
             self.subscription.keys.inbox_prefix().into_bytes(),
-            millis(hold.window),
+            millis(window),
             self.fingerprint(),
-            u8::from(hold.counts).to_string().into_bytes(),
+            means.into(),
         ]
     }
 

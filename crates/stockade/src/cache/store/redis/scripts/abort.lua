@@ -4,8 +4,11 @@
 -- ends at the latest when the stored value is deleted. Failures of loads of this key alone are counted. After two in a
 -- row a hold keeps off all callers.
 --
+-- After a load whose value can't be stored, all load without a lease for a while.
+--
 -- KEYS: E entry (hash; each shape of the value has its own fields), I intents (hash), S sequence
--- ARGV: token, resource, inbox prefix, ms of the hold (0: none), shape, whether the failure counts (`1` or `0`)
+-- ARGV: token, resource, inbox prefix, ms of the hold (0: none), shape, whether the failure counts (`1` or `0`), or `u`
+--   for a value that can't be stored
 -- Reply: {ABORTED, now}, or {REFUSED, now} if the token was no longer current
 -- Messages: `C <resource>` to the inbox of each waiting process
 local time = redis.call('TIME')
@@ -25,7 +28,7 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
   end
 end
 if tonumber(ARGV[4]) > 0 then
-  redis.call('HSET', KEYS[1], 'hold' .. s, string.format('%.0f', now + ARGV[4] * 1000))
+  redis.call('HSET', KEYS[1], (ARGV[6] == 'u' and 'free' or 'hold') .. s, string.format('%.0f', now + ARGV[4] * 1000))
   local kept = tonumber(ARGV[4])
   if ARGV[6] == '1' then
     local before = tonumber(redis.call('HGET', KEYS[1], 'fails' .. s) or '') or 0

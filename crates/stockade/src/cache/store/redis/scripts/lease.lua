@@ -9,7 +9,8 @@
 --        {FAILING, now, remaining us}          the loads of this key keep failing: none is tried for this time
 --        {WAIT, now, remaining us}             another load is running; `C <resource>` to the inbox tells its end
 --        {LEASED, now, v}                      the token is current; v is an expired value or nil
---        {BYPASS, now, id, xid, ...}           a writer is committing: load, don't fill; intents older than 2 s
+--        {BYPASS, now, id, xid, ...}           a writer is committing: load, don't fill; intents older than 2 s. Or the
+--                                              value could not be stored lately: nobody waits to load it
 -- Messages: `E <epoch>` to the channel, if the epoch was lost
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -37,8 +38,9 @@ if #intents > 0 then
 end
 
 local s = ':' .. ARGV[8]
-local e = own_call('HMGET', KEYS[1], 'v' .. s, 'tok' .. s, 'tokx' .. s, 'tokc' .. s, 'hold' .. s, 'fails' .. s)
-local v, tok, tokx, tokc, hold, fails = unpack(e)
+local e = own_call('HMGET', KEYS[1], 'v' .. s, 'tok' .. s, 'tokx' .. s, 'tokc' .. s, 'hold' .. s, 'fails' .. s,
+  'free' .. s)
+local v, tok, tokx, tokc, hold, fails, free = unpack(e)
 local current = epoch_now(KEYS[5], ARGV[9], ARGV[10], now)
 local exp, at, epoch, stamp, tags = string.match(v or '', '^(%d+) (%d+) (%d+) (%d+ %d+) %l+ %S+ %d+\n(.-)\n\n')
 if not exp then
@@ -53,6 +55,12 @@ end
 -- A refresh is for a value that is past half of its life. Of one that is not, somebody else was faster.
 if ARGV[4] == 'early' and ARGV[5] == '1' and v and (at + exp) / 2 > now then
   return {'HIT', now_text, v}
+end
+
+-- More than this second can be left only if the server's clock was set back.
+local unleased = (tonumber(free) or 0) - now
+if unleased > 0 and unleased <= 1000000 then
+  return {'BYPASS', now_text}
 end
 
 -- More than a whole hold can be left only if the server's clock was set back.

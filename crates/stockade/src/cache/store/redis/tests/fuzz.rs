@@ -19,6 +19,7 @@ const FUZZERS: u64 = 4;
 /// least twenty times on average.
 const ANSWERS: &[&str] = &[
     "lease BYPASS",
+    "lease BYPASS its value can't be stored",
     "lease HIT",
     "lease HIT its tags hold",
     "lease HIT loaded since",

@@ -162,7 +162,8 @@ impl FuzzState {
             }
             92..108 => {
                 let hold = if self.random.random_bool(0.8) { self.random.random_range(1..300) } else { 0 };
-                Operation::Abort { token, hold, counts: self.random.random_bool(0.8) }
+                let (counts, unstorable) = (self.random.random_bool(0.8), self.random.random_bool(0.2));
+                Operation::Abort { token, hold, counts, unstorable }
             }
             138..141 => Operation::Clear { known },
             141 if self.random.random_bool(0.5) => Operation::LoseEpoch { marker: false },

@@ -37,6 +37,8 @@ pub(super) enum Operation {
         token: String,
         hold: u64,
         counts: bool,
+        /// Whether its value can't be stored.
+        unstorable: bool,
     },
     /// A read without a lease: the value, and the scores to check its tags.
     Read {
@@ -168,8 +170,9 @@ impl Operation {
                 let (ttl, grace, lease) = (ttl.to_string(), grace.to_string(), Self::LONGEST_LEASE.to_string());
                 (&FILL, vec![token, value, words, ttl, grace, resource, inbox, run, tags, lease, shape])
             }
-            Self::Abort { token, hold, counts } => {
-                (&ABORT, vec![token, resource, inbox, hold.to_string(), shape, u8::from(counts).to_string()])
+            Self::Abort { token, hold, counts, unstorable } => {
+                let means = if unstorable { "u".to_owned() } else { u8::from(counts).to_string() };
+                (&ABORT, vec![token, resource, inbox, hold.to_string(), shape, means])
             }
             Self::Invalidate => (&INVALIDATE, dropping.into()),
             Self::InvalidateTag { tag, longest, run, random } => {

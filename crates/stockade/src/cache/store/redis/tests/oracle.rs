@@ -58,11 +58,14 @@ impl Oracle {
                 let seen = Seen { value, fresh_until, loaded_at, value_epoch: before.epoch, ..seen };
                 Self::new("ACCEPTED", seen).because(why(verdict))
             }
-            Operation::Abort { token, hold, counts } if before.token.as_ref() == Some(token) => {
-                let held_until = if *hold > 0 { now + hold * 1000 } else { before.held_until };
-                let failures = before.failures + u64::from(*hold > 0 && *counts);
+            Operation::Abort { token, hold, counts, unstorable } if before.token.as_ref() == Some(token) => {
                 let seen = Seen { token: None, noted: None, leased_until: 0, token_epoch: 0, ..same };
-                let seen = Seen { held_until, failures, ..seen };
+                let until = now + hold * 1000;
+                let seen = match (*hold > 0, unstorable) {
+                    (false, _) => seen,
+                    (true, true) => Seen { free_until: until, ..seen },
+                    (true, false) => Seen { held_until: until, failures: before.failures + u64::from(*counts), ..seen },
+                };
                 Self::new("ABORTED", Seen { waiting: [].into(), ..seen })
             }
             Operation::Fill { .. } | Operation::Abort { .. } => Self::new("REFUSED", same),
@@ -172,6 +175,10 @@ fn lease(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> Oracle
     if value.is_some() && (is_young || !early && before.fresh_until > now) {
         is_given();
         return Oracle::new("HIT", same).because(if is_young { "loaded since" } else { why(verdict) });
+    }
+    if before.free_until > now && before.free_until - now <= 1_000_000 {
+        assert!(reply.rest.is_empty(), "no intent stands");
+        return Oracle::new("BYPASS", same).because("its value can't be stored");
     }
     let is_held = held_until > now && held_until - now <= longest * 1000;
     if is_held && (*content || (!early && value.is_some())) {

@@ -28,6 +28,8 @@ pub(super) struct Seen {
     pub(super) token_epoch: u64,
     /// Server time, µs, up to which a failed load is not tried again.
     pub(super) held_until: u64,
+    /// Server time, µs, up to which the key is loaded without a lease.
+    pub(super) free_until: u64,
     /// How many loads of this key alone failed in a row.
     pub(super) failures: u64,
     pub(super) waiting: BTreeSet<String>,
@@ -62,6 +64,7 @@ impl Seen {
                 ("tokt", _) => seen.noted = Some(content),
                 ("tokc", _) => seen.token_epoch = content.parse().unwrap(),
                 ("hold", _) => seen.held_until = content.parse().unwrap(),
+                ("free", _) => seen.free_until = content.parse().unwrap(),
                 ("fails", _) => seen.failures = content.parse().unwrap(),
                 ("tokx", _) => seen.leased_until = content.parse().unwrap(),
                 (_, Some(process)) => drop(seen.waiting.insert(process.to_owned())),

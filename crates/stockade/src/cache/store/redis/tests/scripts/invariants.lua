@@ -105,13 +105,14 @@ local function part(key, announced, fields, waiting, known, ends)
     end
   elseif fields.exp then
     wrong(key, 'fresh until ' .. fields.exp .. ' without a value')
-  elseif not fields.tok and not fields.hold then
+  elseif not fields.tok and not fields.hold and not fields.free then
     wrong(key, 'neither a value nor a load')
   end
   if fields.hold then
     if not is_time(fields.hold) then wrong(key, 'held until ' .. tostring(fields.hold))
     elseif not fields.v and tonumber(fields.hold) > ends then wrong(key, 'held for longer than it is kept') end
   end
+  if fields.free and not is_time(fields.free) then wrong(key, 'without a lease until ' .. fields.free) end
   if not fields.tok ~= not fields.tokc then wrong(key, 'tok without the epoch of tokc') end
   if fields.tokc and not string.match(fields.tokc, '^%d+$') then wrong(key, 'tokc ' .. fields.tokc) end
   if fields.fails and not (fields.hold and string.match(fields.fails, '^%d+$')) then
