@@ -246,7 +246,7 @@ fn log_filter(text: &str) -> Result<Targets, ConfigError> {
     if filter.would_enable("inventory", &Level::ERROR) || text.trim().eq_ignore_ascii_case("off") {
         Ok(filter)
     } else {
-        Err(refused("a filter under which not even an error is logged"))
+        Err(refused("a filter under which the service logs not even an error"))
     }
 }
 

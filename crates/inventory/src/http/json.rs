@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use axum::{
     body::Bytes,
     extract::{FromRequest, Request, rejection::BytesRejection},
@@ -7,6 +9,7 @@ use serde::{
     Serialize,
     de::{DeserializeOwned, IgnoredAny},
 };
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::{
@@ -14,12 +17,16 @@ use super::{
     openapi::{Operation, Takes},
 };
 
+/// How long a body may take to arrive, as under a route lock.
+const BODY: Duration = Duration::from_secs(5);
+
 /// How much of a client's own text a problem repeats.
 const MAX_DETAIL: usize = 200;
 
 /// A JSON request body: its value, and its bytes as they came.
 ///
-/// Not JSON is 400, JSON that is no object or not `T` is 422, another media type or an encoded body 415, too large 413.
+/// Not JSON is 400, JSON that is no object or not `T` is 422, another media type or an encoded body 415, too large 413,
+/// too slow 408.
 #[derive(Clone, Debug)]
 pub struct JsonBody<T> {
     /// The value that the bytes encode.
@@ -35,7 +42,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         if !is_json(request.headers()) {
             return Err(ProblemType::UnsupportedMediaType.into());
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
+        let read = timeout(BODY, Bytes::from_request(request, state)).await;
+        let bytes = read.map_err(|_| ProblemType::BodyTimeout)?.map_err(unreadable)?;
         Ok(Self { value: parse(&bytes)?, bytes })
     }
 }
@@ -45,6 +53,7 @@ impl<T: ToSchema> Takes for JsonBody<T> {
         operation.body::<T>();
         operation.problems([
             ProblemType::BadRequest,
+            ProblemType::BodyTimeout,
             ProblemType::BodyTooLarge,
             ProblemType::UnsupportedMediaType,
             ProblemType::Unprocessable,

@@ -359,9 +359,11 @@ fn too_large() -> Vec<Case> {
 
 fn others() -> Vec<Case> {
     let slow = request("PUT", "/stock/KNOWN", &[JSON, b"Content-Length: 14"], b"{");
+    let unlocked = request("POST", "/flash/KNOWN/reservations", &[JSON, b"Content-Length: 14"], b"{");
     vec![
         case("more than there is", adjust(r#"{"delta":-11}"#), 409, "insufficient-stock"),
         case("a body that never comes", slow, 408, "body-timeout"),
+        case("a body that never comes, without a lock", unlocked, 408, "body-timeout"),
     ]
 }
 

@@ -65,7 +65,7 @@ async fn a_row_whose_mark_was_lost_during_a_replay_is_applied_before_the_run_is_
     let _relay = one_batch_a_round(&pool, cache).await;
     until(async || recorder.seen().len() >= 64).await;
     // The relay takes the row only some seconds after the replay has ended.
-    let lost = "update stockade.outbox set applied_at = null, created_at = clock_timestamp() + interval '3 s'
+    let lost = "update stockade.outbox set applied_at = null, retry_at = clock_timestamp() + interval '4 s'
         where resource = 'stock:1'";
     sqlx::raw_sql(lost).execute(&pool).await.unwrap();
     until(async || recorder.unsure().is_none()).await;
