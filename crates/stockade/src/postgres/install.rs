@@ -12,8 +12,8 @@ pub const SCHEMA_VERSION: i32 = 8;
 const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 
 /// Creates or upgrades the schema. Idempotent. Instances that start together take turns. A schema that is new enough is
-/// left alone, so that a start waits for no table that a backup reads. Warns in the log about a pool without the time-outs
-/// of [`options`](super::options).
+/// left alone, so that a start waits for no table that a backup reads. Warns in the log about a pool without the
+/// time-outs of [`options`](super::options).
 ///
 /// Needs the right to create a schema in the database. Cancel safe: the installation is one transaction.
 ///

@@ -170,6 +170,10 @@ async fn an_id_added_while_the_next_filter_is_built_is_in_it() {
     let url = server.url();
     let builder = attended(Bloom::builder::<Sku>(&redis(&url).await).expected(2000).source(source).build());
     eventually("it is being built", || async { begun.load(Ordering::SeqCst) == 1 }).await;
+    // A process that dies in the middle leaves no bits for ever.
+    let bits = server.command(&["KEYS", "*}b[01]:*"]).await.unwrap();
+    let expiry: i64 = server.command(&["PTTL", bits.trim()]).await.unwrap().trim().parse().unwrap();
+    assert!(expiry > 0, "{bits} stays for {expiry} ms");
     let other = attended(Bloom::builder::<Sku>(&redis(&url).await).expected(2000).source(|| ids(0..10)).build());
     eventually("the other is connected", || async { other.add(&[sku("new")]).await.is_ok() }).await;
     gate.add_permits(1);

@@ -253,6 +253,18 @@ async fn a_long_key_is_claimed_by_force_under_both_of_its_texts() {
 }
 
 #[tokio::test]
+async fn the_database_is_not_told_who_owns_the_lock() {
+    let (_server, pool) = database().await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+    let owner: String = sqlx::query_scalar("select owner from stockade.fence").fetch_one(&pool).await.unwrap();
+    assert_eq!(held.fence().claim_args().unwrap().owner, owner);
+    // The text of a handover holds the owner: who has it has the lock.
+    let text = held.hand_over().unwrap().to_text();
+    assert!(!text.contains(&owner) && owner.len() == 32, "{owner}");
+}
+
+#[tokio::test]
 async fn an_unfenced_transaction_claims_nothing() {
     let (_server, pool) = database().await;
     let mut tx = Tx::unfenced(&pool).await.unwrap();

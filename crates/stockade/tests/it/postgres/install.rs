@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sqlx::postgres::PgPoolOptions;
+use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
     Locks,
     postgres::{self, FenceError, Timeouts, install},
@@ -8,6 +8,7 @@ use stockade::{
 use stockade_testbed::PostgresServer;
 
 use super::Sku;
+use crate::log::Log;
 
 #[tokio::test]
 async fn instances_that_install_at_the_same_time_take_turns() {
@@ -71,4 +72,15 @@ async fn an_instance_that_starts_while_a_backup_reads_waits_for_nothing() {
     sqlx::query("lock table stockade.outbox, stockade.fence in access share mode").execute(&mut *backup).await.unwrap();
     install(&pool).await.unwrap();
     backup.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_without_time_outs_is_warned_of_and_one_with_them_is_not() {
+    let (log, _logging) = Log::start();
+    let (server, _pool) = super::database().await;
+    assert!(!log.text().contains("no time-outs"), "{}", log.text());
+    install(&PgPool::connect(&server.url()).await.unwrap()).await.unwrap();
+    let text = log.text();
+    let warned: Vec<_> = text.lines().filter(|line| line.contains("no time-outs")).collect();
+    assert!(warned.len() == 1 && warned[0].contains("WARN") && warned[0].contains("lock_timeout"), "{text}");
 }

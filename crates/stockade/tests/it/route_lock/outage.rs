@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::support::{LIMIT, Sku, hold, idle, is_free, request, send, until};
-use crate::world::World;
+use crate::{log::Log, world::World};
 
 /// The default time-out of a command, and the delay that a busy machine adds. Well below the wait for a lock.
 const IN_TIME: Duration = Duration::from_millis(250 + 750);
@@ -138,6 +138,7 @@ async fn a_frozen_store_is_refused_in_time_then_at_once_and_recovers() {
 
 #[tokio::test]
 async fn a_store_that_is_absent_at_the_start_is_refused_until_it_is_there() {
+    let (log, _logging) = Log::start();
     let server = World::start().await;
     server.kill().await.unwrap();
     let locks = server.opened(Locks::new(&Redis::connect(server.url()).await.unwrap()));
@@ -145,6 +146,8 @@ async fn a_store_that_is_absent_at_the_start_is_refused_until_it_is_there() {
     let started = Instant::now();
     send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "lock-store-unavailable");
     assert!(started.elapsed() < IN_TIME);
+    let text = log.text();
+    assert!(text.lines().any(|line| line.contains("WARN") && line.contains("a request got no lock")), "{text}");
     server.restart().await.unwrap();
     until("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
     server.end().await;

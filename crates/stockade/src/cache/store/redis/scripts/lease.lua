@@ -3,7 +3,8 @@
 -- KEYS: E entry (hash; each shape of the value has its own fields), I intents (hash), S sequence, T tags (sorted set,
 --   see tags.lua), C epoch (string, see epoch.lua)
 -- ARGV: token; lease ms; process; kind: `miss`, or `early` for the lease even if the value is fresh; whether the caller
---   has a value to serve (`1` or `0`; with `early` it refreshes that value); ms that a hold lasts at most; run id; shape; channel; newest known epoch
+--   has a value to serve (`1` or `0`; with `early` it refreshes that value); ms that a hold lasts at most; run id; shape;
+--   channel; newest known epoch
 -- Reply: {HIT, now, v}                         fresh value, as it is stored (see fill.lua)
 --        {HELD, now, v}                        a load failed lately; v is the stored value or nil
 --        {FAILING, now, remaining us}          the loads of this key keep failing: none is tried for this time
