@@ -23,8 +23,9 @@ use crate::{
 /// The database that every cluster has.
 const DATABASE: &str = "postgres";
 
-/// Durability is off on purpose: see [`PostgresServer`].
-const SETTINGS: [(&str, &str); 8] = [
+/// Durability is off on purpose: see [`PostgresServer`]. Shared memory in files of the cluster goes with its folder; by
+/// default it is in files of the machine, a megabyte for each server, which outlive one that is killed.
+const SETTINGS: [(&str, &str); 9] = [
     ("listen_addresses", "127.0.0.1"),
     ("unix_socket_directories", ""),
     ("shared_preload_libraries", "pg_stat_statements"),
@@ -33,6 +34,7 @@ const SETTINGS: [(&str, &str); 8] = [
     ("full_page_writes", "off"),
     ("max_wal_size", "1GB"),
     ("logging_collector", "off"),
+    ("dynamic_shared_memory_type", "mmap"),
 ];
 
 /// Settings of a private PostgreSQL.

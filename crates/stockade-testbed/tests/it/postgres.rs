@@ -44,7 +44,7 @@ async fn a_private_postgres_takes_statements_and_counts_them() {
     assert!(taken.contains("already exists"), "{taken}");
 }
 
-/// A machine has a few thousand segments. Without the cleanup a few test runs would use them up.
+/// A machine has a few thousand segments, and its memory. Without the cleanup some test runs would use them up.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_killed_postgres_leaves_no_shared_memory() {
@@ -55,6 +55,9 @@ async fn a_killed_postgres_leaves_no_shared_memory() {
         let read = "select split_part(trim(split_part(pg_read_file('postmaster.pid'), E'\\n', 7)), ' ', -1)";
         let segment = query(&postgres, &postgres.url(), read).await.unwrap();
         assert!(listed(&segment), "{segment}\n{}", segments());
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", postgres.pid())).unwrap();
+        assert!(maps.contains("/data/pg_dynshmem/"), "its other shared memory goes with its folder\n{maps}");
+        assert!(!maps.contains("/dev/shm/"), "{maps}");
         if !dropped {
             postgres.kill().await.unwrap();
         }
