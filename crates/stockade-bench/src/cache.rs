@@ -2,18 +2,13 @@ use std::{convert::Infallible, sync::Arc};
 
 use cached::{AsyncRedisCache, ConcurrentCachedAsync};
 use redis::aio::MultiplexedConnection;
-use serde::{Deserialize, Serialize};
 use stockade::{Cache, Redis};
 use stockade_testbed::RedisServer;
 
 use crate::{
     contender::{Contender, Failure},
-    page::Page,
+    page::{Page, Text},
 };
-
-/// 256 bytes of text, the size that the floor reads too.
-#[derive(Serialize, Deserialize)]
-struct Text(String);
 
 /// A bare GET without decoding, a hit of a library, and hits of Stockade in Redis and in the process; each task reads a
 /// key of its own.
@@ -23,10 +18,10 @@ pub(crate) async fn contenders(server: &RedisServer) -> Result<Vec<Contender>, F
         let key = format!("bare-page:{task}");
         redis::cmd("SET").arg(key).arg("x".repeat(256)).exec_async(&mut connection.clone()).await?;
     }
-    let load = |_: Page| async { Ok::<_, Infallible>(Some(Text("x".repeat(256)))) };
+    let load = |_: Page| async { Ok::<_, Infallible>(Some(Text::default())) };
     let peer = AsyncRedisCache::<u32, Text>::builder("peer").connection_string(&server.url()).build().await?;
     for task in 0..64 {
-        peer.async_cache_set(task, Text("x".repeat(256))).await?;
+        peer.async_cache_set(task, Text::default()).await?;
     }
     let redis = Redis::connect(server.url()).await?;
     let remote = Arc::new(Cache::builder(&redis).name("remote").loader(load).build());

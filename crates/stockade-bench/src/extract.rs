@@ -5,7 +5,6 @@ use axum::{
     http::{Request, request::Parts},
     response::IntoResponse,
 };
-use serde::{Deserialize, Serialize};
 use stockade::{
     Cache,
     extract::{Cached, FromCache},
@@ -13,7 +12,7 @@ use stockade::{
 
 use crate::{
     contender::{Contender, Failure},
-    page::Page,
+    page::{Page, Text},
 };
 
 /// Its number is the path.
@@ -26,10 +25,6 @@ impl<S: Sync> FromRequestParts<S> for Page {
 }
 
 type Pages = Cache<Page, Text>;
-
-/// 256 bytes of text.
-#[derive(Serialize, Deserialize)]
-struct Text(String);
 
 impl FromCache<Pages> for Text {
     type Key = Page;
@@ -46,7 +41,7 @@ impl FromCache<Pages> for Text {
 /// A hit in the process, behind the head of a request that names it: asked for by hand, by the extractor, and made the
 /// answer.
 pub(crate) fn contenders() -> Vec<Contender> {
-    let pages = Cache::memory().loader(|_: Page| async { Ok::<_, Infallible>(Some(Text("x".repeat(256)))) }).build();
+    let pages = Cache::memory().loader(|_: Page| async { Ok::<_, Infallible>(Some(Text::default())) }).build();
     let (by_hand, extracted) = (pages.clone(), pages.clone());
     vec![
         Contender::new("Cache::get by hand", move |task| get(by_hand.clone(), task)),

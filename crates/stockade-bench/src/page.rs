@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use stockade::Resource;
 
 /// The page that is read from caches.
@@ -11,5 +12,15 @@ impl Resource for Page {
 
     fn id(&self) -> Cow<'_, str> {
         Cow::Owned(self.0.to_string())
+    }
+}
+
+/// 256 bytes of text, the size that the floors read too.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Text(String);
+
+impl Default for Text {
+    fn default() -> Self {
+        Self("x".repeat(256))
     }
 }

@@ -1,27 +1,18 @@
-use std::{borrow::Cow, convert::Infallible, fmt::Write, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt::Write, sync::Arc, time::Duration};
 
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
 use stockade::{
-    Cache, Redis, Resource,
+    Cache, Redis,
     cache::{CacheBuilder, Codec, Compression, Source},
 };
 use stockade_testbed::RedisServer;
 use tokio::time::sleep;
 
-use crate::contender::{Contender, Failure};
-
-/// A list of so many rows.
-#[derive(Clone)]
-struct List(u32);
-
-impl Resource for List {
-    const KIND: &'static str = "list";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Owned(self.0.to_string())
-    }
-}
+use crate::{
+    contender::{Contender, Failure},
+    page::Page,
+};
 
 #[derive(Serialize, Deserialize)]
 struct Row {
@@ -50,7 +41,7 @@ fn rows(count: u32) -> Vec<Row> {
 
 /// Hits of lists of `count` rows in Redis, by codec and compression, and a line that says what is stored.
 pub(crate) async fn contenders(server: &RedisServer, count: u32) -> Result<(Vec<Contender>, String), Failure> {
-    type Build = fn(CacheBuilder<List, Vec<Row>>) -> CacheBuilder<List, Vec<Row>>;
+    type Build = fn(CacheBuilder<Page, Vec<Row>>) -> CacheBuilder<Page, Vec<Row>>;
     let ways: [(&'static str, &'static str, Build); 4] = [
         ("JSON", "json", |new| new),
         ("JSON, LZ4", "json-lz4", |new| new.compress(Compression::lz4().above(0))),
@@ -62,10 +53,10 @@ pub(crate) async fn contenders(server: &RedisServer, count: u32) -> Result<(Vec<
     for (title, name, build) in ways {
         let namespaced = redis.clone().namespace(&format!("rows-{count}"));
         let builder = Cache::builder(&namespaced).name(name);
-        let load = |list: List| async move { Ok::<_, Infallible>(Some(rows(list.0))) };
+        let load = |page: Page| async move { Ok::<_, Infallible>(Some(rows(page.0))) };
         let cache = Arc::new(build(builder).loader(load).build());
         // A cache that is not connected yet loads past Redis.
-        while cache.get(&List(count)).await?.info.source != Source::Redis {
+        while cache.get(&Page(count)).await?.info.source != Source::Redis {
             sleep(Duration::from_millis(1)).await;
         }
         let key = server.command(&["KEYS", &format!("rows-{count}:*e:{name}:*")]).await?;
@@ -75,7 +66,7 @@ pub(crate) async fn contenders(server: &RedisServer, count: u32) -> Result<(Vec<
         contenders.push(Contender::new(title, move |_| {
             let cache = Arc::clone(&cache);
             async move {
-                cache.get(&List(count)).await?;
+                cache.get(&Page(count)).await?;
                 Ok(())
             }
         }));
@@ -99,7 +90,7 @@ pub(crate) async fn floor(server: &RedisServer) -> Result<Vec<Contender>, Failur
         fields.exec_async(&mut connection.clone()).await?;
     }
     let redis = Redis::connect(server.url()).await?;
-    let load = |_: List| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
+    let load = |_: Page| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
     let cache = Arc::new(Cache::builder(&redis).name("beside-floor").loader(load).build());
     let one = connection.clone();
     Ok(vec![
@@ -108,7 +99,7 @@ pub(crate) async fn floor(server: &RedisServer) -> Result<Vec<Contender>, Failur
         Contender::new("stockade, hit in Redis", move |task| {
             let cache = Arc::clone(&cache);
             async move {
-                cache.get(&List(task)).await?;
+                cache.get(&Page(task)).await?;
                 Ok(())
             }
         }),

@@ -69,24 +69,6 @@ impl RedisServer {
     pub async fn leftovers(&self) -> Result<Leftovers> {
         Leftovers::default().keys_on(self).await?.channels_on(self).await?.clients_on(self).await
     }
-
-    /// Waits until clients have left nothing behind: the end of every test that uses locks.
-    ///
-    /// # Errors
-    ///
-    /// When something is still there after 20 s, which the error lists.
-    pub async fn until_nothing_is_left(&self) -> Result<()> {
-        self.until_nothing_is_left_but(|_| false).await
-    }
-
-    /// Waits until nothing is left behind but keys, channels and connections whose name the rule accepts.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::until_nothing_is_left`].
-    pub async fn until_nothing_is_left_but(&self, rule: impl Fn(&str) -> bool) -> Result<()> {
-        Leftovers::gone(LIMIT, rule, async || self.leftovers().await).await
-    }
 }
 
 impl SentinelGroup {
@@ -105,24 +87,6 @@ impl SentinelGroup {
             left = left.clients_on(sentinel).await?;
         }
         Ok(left)
-    }
-
-    /// As [`RedisServer::until_nothing_is_left`], over the whole group.
-    ///
-    /// # Errors
-    ///
-    /// When something is still there after 20 s, which the error lists.
-    pub async fn until_nothing_is_left(&self) -> Result<()> {
-        self.until_nothing_is_left_but(|_| false).await
-    }
-
-    /// As [`RedisServer::until_nothing_is_left_but`], over the whole group.
-    ///
-    /// # Errors
-    ///
-    /// When something else is still there after 20 s, which the error lists.
-    pub async fn until_nothing_is_left_but(&self, rule: impl Fn(&str) -> bool) -> Result<()> {
-        Leftovers::gone(LIMIT, rule, async || self.leftovers().await).await
     }
 }
 
@@ -143,25 +107,34 @@ impl RedisCluster {
         }
         Ok(left)
     }
-
-    /// As [`RedisServer::until_nothing_is_left`], over the whole cluster.
-    ///
-    /// # Errors
-    ///
-    /// When something is still there after 20 s, which the error lists.
-    pub async fn until_nothing_is_left(&self) -> Result<()> {
-        self.until_nothing_is_left_but(|_| false).await
-    }
-
-    /// As [`RedisServer::until_nothing_is_left_but`], over the whole cluster.
-    ///
-    /// # Errors
-    ///
-    /// When something else is still there after 20 s, which the error lists.
-    pub async fn until_nothing_is_left_but(&self, rule: impl Fn(&str) -> bool) -> Result<()> {
-        Leftovers::gone(LIMIT, rule, async || self.leftovers().await).await
-    }
 }
+
+/// The waits of a test's end are the same for a server and for a group of servers.
+macro_rules! until_nothing_is_left {
+    ($($place:ty),+) => {$(
+        impl $place {
+            /// Waits until clients have left nothing behind: the end of every test that uses locks.
+            ///
+            /// # Errors
+            ///
+            /// When something is still there after 20 s, which the error lists.
+            pub async fn until_nothing_is_left(&self) -> Result<()> {
+                self.until_nothing_is_left_but(|_| false).await
+            }
+
+            /// Waits until nothing is left behind but keys, channels and connections whose name the rule accepts.
+            ///
+            /// # Errors
+            ///
+            /// As [`Self::until_nothing_is_left`].
+            pub async fn until_nothing_is_left_but(&self, rule: impl Fn(&str) -> bool) -> Result<()> {
+                Leftovers::gone(LIMIT, rule, async || self.leftovers().await).await
+            }
+        }
+    )+};
+}
+
+until_nothing_is_left!(RedisServer, SentinelGroup, RedisCluster);
 
 #[cfg(test)]
 mod tests {

@@ -36,13 +36,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// With the digits that mean something. A value that does not apply is NaN.
+/// With the digits that mean something.
 fn number(value: f64) -> String {
-    if value.is_nan() {
-        "–".to_owned()
-    } else if value >= 100.0 || value.fract() == 0.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.1}")
-    }
+    if value >= 100.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }

@@ -75,12 +75,6 @@ impl Proxy {
         self.orders.send_modify(|orders| orders.fault = fault);
     }
 
-    /// The fault that is set.
-    #[must_use]
-    pub fn fault(&self) -> Fault {
-        self.orders.borrow().fault
-    }
-
     /// Breaks every open connection with a TCP reset; new ones are served as before.
     pub fn reset_connections(&self) {
         self.orders.send_modify(|orders| orders.era += 1);

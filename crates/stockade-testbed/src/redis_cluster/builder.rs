@@ -46,13 +46,6 @@ impl ClusterBuilder {
         self
     }
 
-    /// Gives every node a movable clock each, as [`RedisBuilder::own_clock`] does.
-    #[must_use]
-    pub fn own_clocks(mut self) -> Self {
-        self.nodes = self.nodes.own_clock();
-        self
-    }
-
     /// All nodes speak TLS with these certificates, with clients and with each other, and nothing else.
     #[cfg(feature = "tls")]
     #[must_use]

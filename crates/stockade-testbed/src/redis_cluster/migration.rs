@@ -83,19 +83,6 @@ impl RedisCluster {
         until(format!("all nodes know who serves slot {slot}"), known).await
     }
 
-    /// Calls a migration off: the slot stays where it was. Keys that were moved are lost to clients.
-    ///
-    /// # Errors
-    ///
-    /// When the slot is not on the move.
-    pub async fn abort_migration(&self, slot: u16) -> Result<()> {
-        let (from, to, _) = self.ends_of(slot).await?;
-        let slot = slot.to_string();
-        from.command(&["CLUSTER", "SETSLOT", &slot, "STABLE"]).await?;
-        to.command(&["CLUSTER", "SETSLOT", &slot, "STABLE"]).await?;
-        Ok(())
-    }
-
     /// The primary that a slot leaves, the primary that it goes to, and the id of the second.
     async fn ends_of(&self, slot: u16) -> Result<(&RedisServer, &RedisServer, String)> {
         let still = || Error::NotReached { what: format!("slot {slot} is on the move"), limit: crate::until::ASK };

@@ -49,13 +49,6 @@ impl SentinelBuilder {
         self
     }
 
-    /// Gives the primary and its replicas a movable clock each, as [`RedisBuilder::own_clock`] does.
-    #[must_use]
-    pub fn own_clocks(mut self) -> Self {
-        self.servers = self.servers.own_clock();
-        self
-    }
-
     /// All six speak TLS with these certificates, with clients and with each other, and nothing else.
     #[cfg(feature = "tls")]
     #[must_use]

@@ -84,16 +84,13 @@ async fn a_slot_moves_with_its_keys_and_clients_are_told_where_to_ask_meanwhile(
 }
 
 #[tokio::test]
-async fn a_cluster_with_a_password_moves_slots_and_a_migration_can_be_called_off() {
+async fn a_cluster_with_a_password_moves_slots() {
     let cluster = RedisCluster::builder().without_replicas().password("s3cret").start().await.unwrap();
     assert!(cluster.url().starts_with("redis-cluster://:s3cret@127.0.0.1:"), "{}", cluster.url());
     let slot = cluster.slot_of(KEY).await.unwrap();
     let from = cluster.primary_of(slot).await.unwrap();
     let to = cluster.nodes().iter().find(|node| *node != from).unwrap();
     from.command(&["SET", KEY, "value"]).await.unwrap();
-    cluster.begin_migration(slot, to).await.unwrap();
-    cluster.abort_migration(slot).await.unwrap();
-    assert_eq!(from.command(&["SET", "{stock}:2", "value"]).await.unwrap(), "OK");
     cluster.migrate(slot, to).await.unwrap();
-    assert_eq!(to.command(&["MGET", KEY, "{stock}:2"]).await.unwrap(), "value\nvalue");
+    assert_eq!(to.command(&["GET", KEY]).await.unwrap(), "value");
 }
