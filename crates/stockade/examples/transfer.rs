@@ -9,10 +9,10 @@
 use std::{borrow::Cow, env, error::Error, time::Duration};
 
 use futures_util::future::try_join_all;
-use sqlx::PgPool;
+use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
     Cache, Locks, Redis, Resource,
-    postgres::{self, Relay},
+    postgres::{self, Relay, Timeouts},
 };
 
 const TABLE: &str = "
@@ -46,12 +46,15 @@ impl Bank {
         let both = self.locks.write_all([&from, &to]).wait(Duration::from_secs(10)).acquire().await?;
         let mut tx = both.begin(&self.pool).await?;
         for (account, change) in [(from, -amount), (to, amount)] {
-            let update = sqlx::query("update account set balance = balance + $2 where id = $1");
-            update.bind(account.0).bind(change).execute(&mut *tx).await?;
+            let update = "update account set balance = balance + $2 where id = $1 and balance + $2 >= 0";
+            let updated = sqlx::query(update).bind(account.0).bind(change).execute(&mut *tx).await?;
+            if updated.rows_affected() == 0 {
+                return Err(format!("{}: no such account, or too little on it", account.0).into()); // rolls both back
+            }
             tx.invalidate(&self.balances, &account); // a strict cache hears of it before COMMIT
         }
         tx.commit().await?;
-        both.release().await?;
+        drop(both); // released in the background: what becomes of the lock changes nothing about what was applied
         Ok(())
     }
 
@@ -64,7 +67,8 @@ impl Bank {
 #[expect(clippy::print_stdout, reason = "says what came of it")]
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
-    let pool = PgPool::connect(&env::var("DATABASE_URL")?).await?;
+    let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
+    let pool = PgPoolOptions::new().connect_with(options).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql(TABLE).execute(&pool).await?;
     let rows = pool.clone();
@@ -81,6 +85,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let there = (0..8).map(|_| bank.transfer(ann, bob, 5));
     let back = (0..4).map(|_| bank.transfer(bob, ann, 1));
     tokio::try_join!(try_join_all(there), try_join_all(back))?;
+    println!("{}", bank.transfer(ann, Account("eve"), 1).await.unwrap_err());
     println!("ann {}, bob {}", bank.balance(ann).await?, bank.balance(bob).await?);
 
     let limit = Duration::from_secs(5);

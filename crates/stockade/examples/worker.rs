@@ -33,11 +33,13 @@ impl Resource for Uplink {
 
 const MONTH: Export = Export("2010-12");
 const WAIT: Duration = Duration::from_secs(10);
+/// How long a job may lie before a worker takes it: nobody renews the lease meanwhile.
+const QUEUED: Duration = Duration::from_secs(60);
 
 /// What a handler does: it answers at once, and the job keeps its lock.
 #[expect(clippy::print_stdout, reason = "says what it answers")]
 async fn request(locks: &Locks, jobs: &mpsc::Sender<String>) -> Result<(), Box<dyn Error>> {
-    let Some(guard) = locks.write(&MONTH).tag("request").try_acquire().await? else {
+    let Some(guard) = locks.write(&MONTH).lease(QUEUED).tag("request").try_acquire().await? else {
         println!("409: the export is being made");
         return Ok(());
     };
@@ -54,13 +56,12 @@ async fn worker(locks: &Locks, job: &str) -> Result<(), Box<dyn Error>> {
 
     let permit = locks.semaphore(&Uplink, 2).wait(WAIT).acquire().await?; // two at a time, over all workers
     println!("uploaded");
-    permit.release().await?;
+    drop(permit); // released in the background, like all that follows: the job is done, whatever becomes of the lock
 
     let reading = writing.downgrade().await?;
     let reader = locks.read(&MONTH).wait(WAIT).acquire().await?;
     println!("readers are let in, writers are not: {:?}", locks.write(&MONTH).try_acquire().await?.map(drop));
-    reader.release().await?;
-    reading.release().await?;
+    drop((reader, reading));
     Ok(())
 }
 

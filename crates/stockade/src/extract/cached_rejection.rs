@@ -43,7 +43,8 @@ pub enum CachedRejection<R> {
     },
 }
 
-/// A read that got no answer. It changed nothing.
+/// A read that got no answer. It changed nothing. Only an invalidation can have an unknown effect, mostly after a
+/// commit.
 impl From<&CacheError> for Rejection {
     fn from(error: &CacheError) -> Self {
         match error {
@@ -54,10 +55,8 @@ impl From<&CacheError> for Rejection {
                 Self::new(Problem::DatabaseUnavailable).with_retry_after(*retry_after)
             }
             CacheError::ShuttingDown => Problem::ShuttingDown.into(),
-            CacheError::Tag(_)
-            | CacheError::Panicked
-            | CacheError::Unavailable(_)
-            | CacheError::NotInTransaction(_) => Problem::Internal.into(),
+            CacheError::Unavailable(_) => Problem::OutcomeUnknown.into(),
+            CacheError::Tag(_) | CacheError::Panicked | CacheError::NotInTransaction(_) => Problem::Internal.into(),
         }
     }
 }

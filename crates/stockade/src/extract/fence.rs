@@ -14,7 +14,8 @@ use crate::{
 /// The response header that carries the fencing token of the lock an answer was made under.
 pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
 
-/// The fence of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler.
+/// The fence of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler, never that of one further
+/// out.
 ///
 /// | the route | answer | `Option<Fence>` |
 /// |---|---|---|

@@ -64,8 +64,8 @@ pub trait FromCache<S>: Sized {
     fn cache(state: &S) -> &Cache<Self::Key, Self>;
 
     /// A number that changes whenever the value does, and never repeats for its key, not even after the row was deleted
-    /// and created again. It is the first part of the [`EntityTag`](super::EntityTag). Without a version there is no
-    /// `ETag` and no 304.
+    /// and created again. It is the first part of the [`EntityTag`](super::EntityTag). Default: the version that the
+    /// loader gave, [`Loaded::version`](crate::cache::Loaded::version). Without either there is no `ETag` and no 304.
     ///
     /// Key and version must determine the JSON of a value. If a new release writes the same version differently, for
     /// instance with one more field, raise [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema).

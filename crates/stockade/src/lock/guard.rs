@@ -1,3 +1,5 @@
+#[cfg(feature = "axum")]
+use std::sync::Weak;
 use std::{sync::Arc, time::Duration};
 
 use super::held_lock::HeldLock;
@@ -79,6 +81,11 @@ impl Guard {
     /// these guards.
     pub fn reenter(&self) -> Self {
         Self { held: Arc::clone(&self.held) }
+    }
+
+    #[cfg(feature = "axum")]
+    pub(crate) fn weak(&self) -> WeakGuard {
+        WeakGuard(Arc::downgrade(&self.held))
     }
 
     /// Turns the exclusive lock into a shared one with the same token. The readers at the head of the queue enter at
@@ -237,6 +244,18 @@ impl Guard {
     /// use [`Guard::release`] instead: a runtime that stops may not send the release any more.
     pub fn release_detached(self) {
         drop(self);
+    }
+}
+
+/// A way to a guard of an ownership for as long as another guard of it lives.
+#[cfg(feature = "axum")]
+#[derive(Clone, Debug)]
+pub(crate) struct WeakGuard(Weak<HeldLock>);
+
+#[cfg(feature = "axum")]
+impl WeakGuard {
+    pub(crate) fn upgrade(&self) -> Option<Guard> {
+        self.0.upgrade().map(|held| Guard { held })
     }
 }
 

@@ -195,10 +195,10 @@ impl Locks {
         &self.shared.tasks
     }
 
-    /// Resolves when a shutdown begins.
+    /// Resolves when a shutdown has reached its limit and takes away the locks that are left.
     #[cfg(feature = "axum")]
-    pub(crate) async fn closing(&self) {
-        self.shared.closing.cancelled().await;
+    pub(crate) async fn taken_away(&self) {
+        self.shared.taken_away.cancelled().await;
     }
 
     /// The encoded keys of all locks that are held or waited for over the whole fleet, at most `limit` of them.

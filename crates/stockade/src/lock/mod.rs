@@ -73,6 +73,8 @@ mod tests;
 
 pub use builder::LocksBuilder;
 pub use fence::Fence;
+#[cfg(feature = "axum")]
+pub(crate) use guard::WeakGuard;
 pub use guard::{Guard, GuardError};
 pub use handover::{Handover, HandoverTextError};
 pub use locks::Locks;

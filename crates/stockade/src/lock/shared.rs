@@ -25,6 +25,9 @@ pub(super) struct Shared {
     pub(super) delegations: Option<Arc<Delegations>>,
     /// Ends all waits: no more grants.
     pub(super) closing: CancellationToken,
+    /// Cancelled when a shutdown has reached its limit, right before it takes away the locks that are left.
+    #[cfg(feature = "axum")]
+    pub(super) taken_away: CancellationToken,
     /// One token per ownership that a guard holds.
     pub(super) guards: TaskTracker,
     /// Work under guards that outlives its caller.
@@ -59,6 +62,8 @@ impl Shared {
             series: AllSeries::new(observer),
             delegations,
             closing,
+            #[cfg(feature = "axum")]
+            taken_away: CancellationToken::new(),
             guards,
             tasks,
             #[cfg(feature = "axum")]
@@ -78,6 +83,8 @@ impl Shared {
         let started = tokio::time::Instant::now();
         // Renewal goes on: a holder that still works keeps its lock until the limit.
         let _ = tokio::time::timeout(limit, self.guards.wait()).await;
+        #[cfg(feature = "axum")]
+        self.taken_away.cancel();
         for ownership in self.renewals.close() {
             // The lock is taken from its holder by decision, as an administrator would take it.
             ownership.lose(LossReason::Forced);

@@ -1,5 +1,6 @@
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -9,8 +10,15 @@ use pin_project_lite::pin_project;
 use tokio::{sync::oneshot, time::Instant};
 use tracing::Instrument;
 
-use super::Grant;
-use crate::lock::Locks;
+use super::{Grant, Route};
+
+/// The lock of a response body.
+pub(crate) struct Hold {
+    pub(crate) route: Arc<Route>,
+    pub(crate) grant: Grant,
+    pub(crate) entered: Instant,
+    pub(crate) deadline: Instant,
+}
 
 pin_project! {
     /// A streamed response body with a lock that is held until its end.
@@ -33,9 +41,11 @@ pin_project! {
 struct CutShort;
 
 impl HeldBody {
-    /// Holds `grant` to the end of `body`, at most until `deadline`. A `bound` body fails if the lock ends first, so
+    /// Holds the lock to the end of `body`, at most until its deadline. A `bound` body fails if the lock ends first, so
     /// that it never mixes data that was read under the lock with later data.
-    pub(crate) fn new(body: Body, grant: Grant, locks: &Locks, deadline: Instant, bound: bool) -> Self {
+    pub(crate) fn new(body: Body, hold: Hold, bound: bool) -> Self {
+        let Hold { route, grant, entered, deadline } = hold;
+        let tasks = route.locks.tasks().clone();
         let (held, ended) = oneshot::channel();
         let (cutter, cut) = oneshot::channel();
         let keeper = async move {
@@ -48,9 +58,10 @@ impl HeldBody {
                 // If the body is dropped already, nobody receives this.
                 let _ = cutter.send(());
             }
-            grant.release_detached();
+            drop(grant);
+            route.pace.record(entered.elapsed());
         };
-        drop(locks.tasks().spawn(keeper.in_current_span()));
+        drop(tasks.spawn(keeper.in_current_span()));
         Self { inner: body, held: Some(held), cut: Some(cut) }
     }
 }

@@ -1,13 +1,20 @@
-use axum::http::request::Parts;
+use std::sync::{Arc, Weak};
 
-use super::RequestLocks;
-use crate::lock::{Guard, LossReason, Mode, MultiGuard};
+use crate::lock::{Guard, LossReason, Mode, MultiGuard, WeakGuard};
 
-/// What a request was granted: the lock of its route, on one resource or on several.
+/// What a request was granted: the lock of its route, on one resource or on several. Dropping it releases the lock,
+/// unless a layer further in has another one of the same.
 #[derive(Debug)]
 pub(crate) enum Grant {
     One(Guard),
-    Several(MultiGuard),
+    Several(Arc<MultiGuard>),
+}
+
+/// A way to the grant of a layer further out, which does not keep its lock.
+#[derive(Clone, Debug)]
+pub(crate) enum WeakGrant {
+    One(WeakGuard),
+    Several(Weak<MultiGuard>),
 }
 
 impl Grant {
@@ -18,11 +25,10 @@ impl Grant {
         }
     }
 
-    /// Puts the fences among the extensions of the request.
-    pub(crate) fn show(&self, parts: &mut Parts) {
+    pub(crate) fn weak(&self) -> WeakGrant {
         match self {
-            Self::One(guard) => RequestLocks::push(parts, guard.fence()),
-            Self::Several(guard) => RequestLocks::push_all(parts, &guard.fences()),
+            Self::One(guard) => WeakGrant::One(guard.weak()),
+            Self::Several(guard) => WeakGrant::Several(Arc::downgrade(guard)),
         }
     }
 
@@ -41,11 +47,13 @@ impl Grant {
             Self::Several(guard) => guard.fences().close_commits(),
         }
     }
+}
 
-    pub(crate) fn release_detached(self) {
+impl WeakGrant {
+    pub(crate) fn upgrade(&self) -> Option<Grant> {
         match self {
-            Self::One(guard) => guard.release_detached(),
-            Self::Several(guard) => guard.release_detached(),
+            Self::One(guard) => guard.upgrade().map(Grant::One),
+            Self::Several(guard) => guard.upgrade().map(Grant::Several),
         }
     }
 }

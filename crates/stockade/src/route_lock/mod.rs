@@ -60,6 +60,9 @@
 //! the log names both routes. The layer sees this only within one request. If a handler sends a request of its own to a
 //! route that locks the same resource, one of the two requests waits until it times out.
 //!
+//! Two layers may lock two resources. The handler then keeps both locks to its end, also if the layer further out has
+//! ended before, as a read does whose client has gone. It ends by the earlier of the two longest holds.
+//!
 //! # What happens to a request
 //!
 //! 1. The method gives the mode: shared for safe methods, exclusive for the others. [`RouteLock::read`] and
@@ -119,6 +122,7 @@ mod future;
 mod grant;
 mod keys;
 mod layer;
+mod limits;
 mod lock_wait;
 mod pace;
 mod problem;
@@ -144,9 +148,10 @@ pub use request_locks::{Degraded, Unlocked};
 pub use service::RouteLockService;
 pub use settings::{OnStoreError, Until};
 
-use body::HeldBody;
-use grant::Grant;
+use body::{HeldBody, Hold};
+use grant::{Grant, WeakGrant};
 use keys::{Finder, KeyOf, Keys};
+use limits::Limits;
 use pace::Pace;
 use refusal::{OnReject, Refusal};
 pub(crate) use request_locks::RequestLocks;

@@ -3,6 +3,7 @@ use axum::{
     http::{Extensions, request::Parts},
 };
 
+use super::{Grant, Limits, WeakGrant};
 use crate::{
     clock::Instant,
     lock::{Fence, MultiFence},
@@ -11,7 +12,11 @@ use crate::{
 
 /// The locks under which a request runs, outermost first. Kept among the extensions of the request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RequestLocks(Vec<Entry>);
+pub(crate) struct RequestLocks {
+    held: Vec<Entry>,
+    /// Whether the innermost layer runs without its lock.
+    innermost_skipped: bool,
+}
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -19,6 +24,8 @@ struct Entry {
     /// The fences of all resources, if the layer locked several.
     together: Option<MultiFence>,
     route: Option<MatchedPath>,
+    grant: WeakGrant,
+    limits: Limits,
 }
 
 impl RequestLocks {
@@ -26,36 +33,49 @@ impl RequestLocks {
         extensions.get::<Self>()
     }
 
-    /// Adds the lock of the route that `parts` has reached.
-    pub(crate) fn push(parts: &mut Parts, fence: Fence) {
-        Self::add(parts, fence, None);
+    /// Adds the grant of the layer that the request has reached. Returns the grants of the layers further out, and the
+    /// limits of them all.
+    ///
+    /// Several resources must be the first locks of a request: their commits count for each other already, and cannot
+    /// count for a layer further out too.
+    pub(crate) fn enter(extensions: &mut Extensions, grant: &Grant, limits: Limits) -> (Vec<Grant>, Limits) {
+        let route = extensions.get::<MatchedPath>().cloned();
+        let locks = extensions.get_or_insert_default::<Self>();
+        let outer = locks.held.iter().filter_map(|entry| entry.grant.upgrade()).collect();
+        let limits = locks.held.last().map_or(limits, |outer| limits.within(outer.limits));
+        let mut add = |fence: Fence, together: Option<MultiFence>| {
+            if let Some(outer) = locks.held.last() {
+                // The layer further out may end the request while the handler goes on, so it must know of its commits.
+                fence.ownership.commits.within(&outer.fence.ownership.commits);
+            }
+            locks.held.push(Entry { fence, together, route: route.clone(), grant: grant.weak(), limits });
+        };
+        match grant {
+            Grant::One(guard) => add(guard.fence(), None),
+            Grant::Several(guard) => {
+                let fences = guard.fences();
+                fences.in_lock_order().iter().cloned().for_each(|fence| add(fence, Some(fences.clone())));
+            }
+        }
+        locks.innermost_skipped = false;
+        (outer, limits)
     }
 
-    /// Adds the locks of a layer that locked several resources. They must be the first locks of the request: their
-    /// commits count for each other already, and cannot count for a layer further out too.
-    pub(crate) fn push_all(parts: &mut Parts, fences: &MultiFence) {
-        for fence in fences.in_lock_order() {
-            Self::add(parts, fence.clone(), Some(fences.clone()));
+    /// The layer that the request has reached runs without its lock.
+    pub(crate) fn skip(extensions: &mut Extensions) {
+        if let Some(locks) = extensions.get_mut::<Self>() {
+            locks.innermost_skipped = true;
         }
-    }
-
-    fn add(parts: &mut Parts, fence: Fence, together: Option<MultiFence>) {
-        let route = parts.extensions.get::<MatchedPath>().cloned();
-        let held = parts.extensions.get_or_insert_default::<Self>();
-        if let Some(outer) = held.0.last() {
-            // The layer further out may end the request while the handler goes on, so it must know of its commits.
-            fence.ownership.commits.within(&outer.fence.ownership.commits);
-        }
-        held.0.push(Entry { fence, together, route });
     }
 
     pub(crate) fn fences(&self) -> impl DoubleEndedIterator<Item = &Fence> {
-        self.0.iter().map(|entry| &entry.fence)
+        self.held.iter().map(|entry| &entry.fence)
     }
 
-    /// The fences of the innermost layer: of the one resource that it locked, or of several.
+    /// The fences of the innermost layer: of the one resource that it locked, or of several. `None` if that layer runs
+    /// without its lock.
     pub(crate) fn innermost(&self) -> Option<Result<&Fence, &MultiFence>> {
-        let entry = self.0.last()?;
+        let entry = self.held.last().filter(|_| !self.innermost_skipped)?;
         Some(entry.together.as_ref().map_or(Ok(&entry.fence), Err))
     }
 
@@ -67,7 +87,7 @@ impl RequestLocks {
 
     /// Whether there is a lock further out, within which several resources are never locked.
     pub(crate) fn refuses_several(parts: &Parts) -> bool {
-        let Some(outer) = parts.extensions.get::<Self>().and_then(|held| held.0.last()) else { return false };
+        let Some(outer) = parts.extensions.get::<Self>().and_then(|locks| locks.held.last()) else { return false };
         tracing::error!(
             route = path(parts.extensions.get()),
             outer_lock = %outer.fence.key().label(),
@@ -79,7 +99,8 @@ impl RequestLocks {
 
     /// Whether a lock further out has this resource, in which case waiting for it could only end by the time-out.
     pub(crate) fn refuses(parts: &Parts, key: &Key) -> bool {
-        let Some(outer) = parts.extensions.get::<Self>().and_then(|held| held.0.iter().find(|e| e.fence.key() == key))
+        let Some(outer) =
+            parts.extensions.get::<Self>().and_then(|locks| locks.held.iter().find(|e| e.fence.key() == key))
         else {
             return false;
         };

@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use axum::{
+    body::Body,
     extract::{MatchedPath, Request},
     http::{HeaderValue, Method, Version, header::CONNECTION, request::Parts},
     response::{IntoResponse, Response},
@@ -49,29 +52,22 @@ impl Route {
             if !self.settings.proceeds(mode) {
                 return Err(Rejection::new(Problem::LockStoreUnavailable).with_retry_after(retry_after).into());
             }
-            parts.extensions.insert(Degraded);
-            return Ok((Request::from_parts(parts, body), None));
+            return Ok((unlocked(parts, body, Degraded), None));
         }
         let body = match self.settings.stream_body {
             true => body,
             false => self.settings.upload.read(&parts.headers, body).await?.into(),
         };
         match self.acquire(key, mode, &parts, wait).await {
-            Ok(guard) => {
-                let grant = Grant::One(guard);
-                grant.show(&mut parts);
-                Ok((Request::from_parts(parts, body), Some(grant)))
-            }
+            Ok(guard) => Ok((Request::from_parts(parts, body), Some(Grant::One(guard)))),
             Err(LockError::Unavailable { reason, .. }) if self.settings.proceeds(mode) => {
                 tracing::debug!(%reason, "a read goes on without its lock");
-                parts.extensions.insert(Degraded);
-                Ok((Request::from_parts(parts, body), None))
+                Ok((unlocked(parts, body, Degraded), None))
             }
             Err(LockError::Timeout { .. } | LockError::Busy { .. } | LockError::QueueFull { .. })
                 if self.settings.passes(mode) =>
             {
-                parts.extensions.insert(Unlocked);
-                Ok((Request::from_parts(parts, body), None))
+                Ok((unlocked(parts, body, Unlocked), None))
             }
             Err(error) => Err(self.refused(error).into()),
         }
@@ -84,7 +80,7 @@ impl Route {
         request: Request,
         wait: &mut Option<LockWait>,
     ) -> Result<(Request, Option<Grant>), Refusal> {
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         if RequestLocks::refuses_several(&parts) {
             return Err(Problem::NestedLock.into());
         }
@@ -96,12 +92,11 @@ impl Route {
         let asked = Instant::now();
         let acquired = self.acquire_all(keys, &parts).await;
         *wait = Some(LockWait(asked.elapsed()));
-        let grant = acquired.map(Grant::Several).map_err(|error| match error {
+        let grant = acquired.map(|guard| Grant::Several(Arc::new(guard))).map_err(|error| match error {
             // The client has named too few or too many.
             LockError::Count { .. } => Problem::BadRequest.into(),
             error => self.refused(error),
         })?;
-        grant.show(&mut parts);
         Ok((Request::from_parts(parts, body.into()), Some(grant)))
     }
 
@@ -204,6 +199,13 @@ impl Route {
             None => rejection.into_response(),
         }
     }
+}
+
+/// A request that goes on without its lock, with the mark that says why.
+fn unlocked<M: Clone + Send + Sync + 'static>(mut parts: Parts, body: Body, mark: M) -> Request {
+    parts.extensions.insert(mark);
+    RequestLocks::skip(&mut parts.extensions);
+    Request::from_parts(parts, body)
 }
 
 /// Describes the holder to people who look at the lock: method and route, never the path.

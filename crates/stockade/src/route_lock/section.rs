@@ -1,4 +1,4 @@
-use std::{any::Any, panic, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+use std::{any::Any, panic, panic::AssertUnwindSafe, pin::pin, sync::Arc};
 
 use axum::{
     body::Body,
@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::Instant};
 use tower_service::Service;
 use tracing::Instrument;
 
-use super::{Grant, HeldBody, Problem, Route, Until};
+use super::{Grant, HeldBody, Hold, Limits, Problem, RequestLocks, Route, Until};
 use crate::lock::Mode;
 
 /// The part of a request that runs under its lock, from the grant to the response.
@@ -20,7 +20,11 @@ use crate::lock::Mode;
 pub(crate) struct Section {
     route: Arc<Route>,
     grant: Grant,
+    /// Keeps the locks further out while the handler runs: their layers may have ended, as with a read whose client has
+    /// gone, around a write that goes on.
+    _outer: Vec<Grant>,
     entered: Instant,
+    limits: Limits,
     /// Whether the handler runs to its end even if its client goes away or its lease is lost. A handler that writes
     /// could otherwise be dropped within its commit, and nobody would learn the outcome.
     detached: bool,
@@ -28,9 +32,13 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    pub(crate) fn new(route: Arc<Route>, grant: Grant, method: &Method) -> Self {
+    pub(crate) fn new(route: Arc<Route>, grant: Grant, request: &mut Request) -> Self {
+        let entered = Instant::now();
+        let own = Limits::new(entered, &route.settings);
+        let (outer, limits) = RequestLocks::enter(request.extensions_mut(), &grant, own);
+        let method = request.method();
         let detached = !method.is_safe() || grant.mode() == Mode::Write;
-        Self { route, grant, entered: Instant::now(), detached, connect: method == Method::CONNECT }
+        Self { route, grant, _outer: outer, entered, limits, detached, connect: method == Method::CONNECT }
     }
 
     pub(crate) async fn run<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
@@ -58,7 +66,7 @@ impl Section {
             _ = self.grant.lost() => Problem::LeaseLost,
         };
         let problem = if self.grant.close_commits() { problem } else { Problem::OutcomeUnknown };
-        Ok(self.route.end(problem))
+        Ok(self.end(problem))
     }
 
     /// Runs the handler on a task of the locks. It goes on when the client goes away. A panic continues here.
@@ -103,42 +111,35 @@ impl Section {
         };
         // From here on, a task that the handler left behind cannot commit either.
         if self.grant.close_commits() {
-            return Ok(self.route.end(problem));
+            return Ok(self.end(problem));
         }
-        match tokio::time::timeout(self.route.settings.commit_timeout, handler).await {
+        match tokio::time::timeout_at(self.limits.answer_from_now(&self.route.settings), handler).await {
             Ok(result) => Ok(self.finish(result?)),
-            Err(_) => Ok(self.route.end(Problem::OutcomeUnknown)),
+            Err(_) => Ok(self.end(Problem::OutcomeUnknown)),
         }
     }
 
     /// Resolves when the handler must end: after the longest hold, or at a shutdown.
     async fn overdue(&self) -> Problem {
         tokio::select! {
-            () = tokio::time::sleep_until(self.deadline()) => Problem::LeaseLost,
-            () = self.stopped() => Problem::ShuttingDown,
+            () = tokio::time::sleep_until(self.limits.deadline) => Problem::LeaseLost,
+            () = self.route.locks.taken_away() => Problem::ShuttingDown,
         }
     }
 
-    /// Resolves when a shutdown has reached its limit and taken the lock away.
-    async fn stopped(&self) {
-        self.route.locks.closing().await;
-        self.grant.lost().await;
-    }
-
-    fn deadline(&self) -> Instant {
-        // Thirty years stand for no limit: a clock cannot show every `Duration`.
-        const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-        self.entered + self.route.settings.max_hold.min(NEVER)
+    /// The answer of a request whose handler did not come to its own.
+    fn end(&self, problem: Problem) -> Response {
+        self.route.pace.record(self.entered.elapsed());
+        self.route.end(problem)
     }
 
     /// Releases the lock, or ties it to the body of the response.
     fn finish(self, response: Response) -> Response {
-        let deadline = self.deadline();
-        let Self { route, grant, entered, detached, connect } = self;
-        route.pace.record(entered.elapsed());
+        let Self { route, grant, entered, limits, detached, connect, .. } = self;
         let switching =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (connect && response.status().is_success());
         if switching && !route.settings.allow_upgrades {
+            route.pace.record(entered.elapsed());
             return route.reject(Problem::UpgradeRefused);
         }
         let over = match route.settings.hold {
@@ -147,10 +148,11 @@ impl Section {
             None => response.body().is_end_stream() || response.body().size_hint().exact().is_some(),
         };
         if over {
-            grant.release_detached();
+            route.pace.record(entered.elapsed());
             return response;
         }
-        response.map(|body| Body::new(HeldBody::new(body, grant, &route.locks, deadline, !detached)))
+        let hold = Hold { route, grant, entered, deadline: limits.deadline };
+        response.map(|body| Body::new(HeldBody::new(body, hold, !detached)))
     }
 }
 

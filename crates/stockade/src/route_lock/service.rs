@@ -69,7 +69,7 @@ impl Route {
         };
         let mut response = match admitted {
             Ok((request, None)) => call(inner, request).await?,
-            Ok((request, Some(grant))) => Section::new(self, grant, request.method()).run(inner, request).await?,
+            Ok((mut request, Some(grant))) => Section::new(self, grant, &mut request).run(inner, request).await?,
             Err(refusal) => self.answer(refusal, version),
         };
         if let Some(wait) = wait {

@@ -107,3 +107,19 @@ async fn a_delegation_is_granted_while_the_runtime_that_asked_for_it_stands_stil
     locks.shutdown(LIMIT).await;
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_in_memory_ends_while_the_runtime_in_which_it_began_stands_still() {
+    let locks = Locks::memory();
+    let first = locks.clone();
+    let stalled = tokio::task::spawn_blocking(move || {
+        let aside = aside();
+        let begun = async { first.write(&Sku).lease(Duration::from_millis(500)).acquire().await.unwrap().hand_over() };
+        (aside.block_on(begun).unwrap(), aside)
+    });
+    // Nobody adopts it.
+    let (_handover, aside) = stalled.await.unwrap();
+    let next = locks.write(&Sku).wait(Duration::MAX).acquire();
+    drop(timeout(LIMIT, next).await.expect("waits for a lease that nobody ends").unwrap());
+    aside.shutdown_background();
+}

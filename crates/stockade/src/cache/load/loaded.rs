@@ -28,7 +28,8 @@ impl<V> Loaded<V> {
     }
 
     /// The version of the row, for [`CacheInfo::version`](crate::cache::CacheInfo::version). It must change whenever
-    /// the row does.
+    /// the row does. The extractor `Cached` makes an `ETag` of it if the type has no version of its own: then it must
+    /// never repeat for its key, not even after the row was deleted and created again.
     #[must_use]
     pub fn version(self, version: u64) -> Self {
         Self { version: Some(version), ..self }

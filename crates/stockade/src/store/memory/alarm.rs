@@ -13,7 +13,8 @@ pub(super) struct Shared {
     /// Wakes the timer task, because a lease ends earlier than it expects, or because nothing may be left to do.
     rearm: Notify,
     pub(super) tasks: TaskTracker,
-    /// The runtime in which the store was made. It runs the timer task when a lease begins outside of a runtime.
+    /// The runtime in which the store was made. It runs the timer task: the runtime of a caller may stand still as soon
+    /// as the caller has its lock.
     home: Option<Handle>,
 }
 
@@ -58,10 +59,15 @@ impl Shared {
     }
 
     fn start(self: &Arc<Self>) {
-        let running = Running { shared: Arc::clone(self), finished: false };
-        // Without any runtime there is no timer task. Leases then end at the next access of the table.
-        if let Some(runtime) = Handle::try_current().ok().as_ref().or(self.home.as_ref()) {
-            self.tasks.spawn_on(running.watch(), runtime);
+        let watch = || Running { shared: Arc::clone(self), finished: false }.watch();
+        if let Some(home) = &self.home
+            && !self.tasks.spawn_on(watch(), home).is_finished()
+        {
+            return;
+        }
+        // There is no home, or it has ended. Without any runtime leases end at the next access of the table.
+        if let Ok(runtime) = Handle::try_current() {
+            self.tasks.spawn_on(watch(), &runtime);
         }
     }
 

@@ -4,6 +4,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{
@@ -285,6 +286,63 @@ async fn nothing_commits_under_an_inner_lock_after_the_outer_one_said_that_nothi
     }
 }
 
+/// The outer lock of these is for reading, so its layer ends with the client.
+fn within_a_read(locks: &Locks, work: &Work) -> Router {
+    let work = work.clone();
+    let route = get(async move || work.run().await).route_layer(RouteLock::by::<Sku>(locks).write());
+    Router::new().route("/stock/{sku}", route.route_layer(RouteLock::template(locks, "shop:{sku}")))
+}
+
+#[tokio::test]
+async fn a_write_within_a_read_whose_client_has_gone_keeps_both_locks_to_its_end() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let app = within_a_read(&locks, &work);
+    let request = tokio::spawn(app.oneshot(request(Method::GET, "/stock/1")));
+    work.entered.notified().await;
+    request.abort();
+    assert!(request.await.unwrap_err().is_cancelled());
+    assert_eq!(locks.list(9).await.unwrap(), ["shop:1", "stock:1"]);
+    work.go.notify_one();
+    until("the write is done", async || work.is_done()).await;
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn the_longest_hold_of_an_outer_lock_ends_the_handler_under_an_inner_one() {
+    for commits in [false, true] {
+        let (locks, work) = (Locks::memory(), Work::default());
+        let handler = {
+            let work = work.clone();
+            async move |fence: Fence| {
+                assert!(!commits || fence.commit_started());
+                work.run().await
+            }
+        };
+        let outer = RouteLock::template(&locks, "shop:{sku}").max_hold(SHORT).commit_timeout(SHORT);
+        let route = post(handler).route_layer(RouteLock::by::<Sku>(&locks).max_hold(2 * LIMIT));
+        let app = Router::new().route("/stock/{sku}", route.route_layer(outer));
+        let answer = send(&app, request(Method::POST, "/stock/1")).await;
+        answer.refusal(503, if commits { "outcome-unknown" } else { "lease-lost" });
+        until("the handler was dropped", async || work.is_dropped()).await;
+        assert!(!work.is_done());
+        idle(&locks).await;
+    }
+}
+
+#[tokio::test]
+async fn handlers_that_were_ended_count_for_the_time_after_which_to_come_back() {
+    let locks = Locks::memory();
+    let work = Work::default();
+    let lock = RouteLock::by::<Sku>(&locks).wait(SHORT).max_hold(Duration::from_millis(1_100));
+    // With its state the router makes its layers once, and not for each request.
+    let app = work.app(lock).with_state(());
+    send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "lease-lost");
+    let _held = locks.write(&Sku("1".into())).acquire().await.unwrap();
+    let refused = send(&app, request(Method::POST, "/stock/1")).await;
+    refused.refusal(423, "lock-timeout");
+    assert_eq!(refused.headers["retry-after"], "2");
+}
+
 #[tokio::test]
 async fn a_commit_under_an_inner_lock_counts_for_the_outer_one() {
     for method in [Method::GET, Method::POST] {
@@ -325,4 +383,22 @@ async fn a_shutdown_lets_handlers_end_and_stops_those_that_do_not() {
         answer.refusal(503, "shutting-down");
         assert!(work.is_dropped());
     }
+}
+
+#[tokio::test]
+async fn a_write_that_has_lost_its_lock_goes_on_to_the_limit_of_a_shutdown() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let app = work.app(RouteLock::by::<Sku>(&locks));
+    let ended = async {
+        work.entered.notified().await;
+        locks.force_release("stock:1", Force::Now).await.unwrap();
+        join(locks.shutdown(LIMIT), async {
+            let refused = async || locks.write(&Sku("2".into())).try_acquire().await.is_err();
+            until("the shutdown has begun", refused).await;
+            work.go.notify_one();
+        })
+        .await
+    };
+    let (answer, _) = join(send(&app, request(Method::POST, "/stock/1")), ended).await;
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, "done"));
 }

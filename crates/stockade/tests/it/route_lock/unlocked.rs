@@ -90,3 +90,24 @@ async fn a_wait_of_zero_is_one_attempt() {
     assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.text(), "locked");
     idle(&locks).await;
 }
+
+/// A read that goes on without the lock that is innermost has no business with the lock further out.
+#[tokio::test]
+async fn a_handler_gets_no_fence_of_an_outer_lock_in_place_of_the_one_it_goes_on_without() {
+    let locks = Locks::memory();
+    let [read, outer] = [RouteLock::by::<Sku>(&locks).read_wait(SHORT), RouteLock::template(&locks, "shop:{sku}")];
+    let needs = get(async |fence: Fence| fence.key().to_string()).route_layer(read.clone());
+    let may = get(async |fence: Option<Fence>| fence.map(|fence| fence.key().to_string()).unwrap_or_default());
+    let app = Router::new()
+        .route("/needs/{sku}", needs.route_layer(outer.clone()))
+        .route("/may/{sku}", may.route_layer(read).route_layer(outer));
+    let held = hold(&locks, "1").await;
+    send(&app, request(Method::GET, "/needs/1")).await.refusal(423, "lock-timeout");
+    assert_eq!(send(&app, request(Method::GET, "/may/1")).await.text(), "");
+    drop(held);
+    idle(&locks).await;
+    for path in ["/needs/1", "/may/1"] {
+        assert_eq!(send(&app, request(Method::GET, path)).await.text(), "stock:1");
+    }
+    idle(&locks).await;
+}
