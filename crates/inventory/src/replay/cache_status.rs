@@ -1,10 +1,12 @@
 use reqwest::header::{HeaderMap, HeaderName};
+use serde::Serialize;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// The source of a read's answer, by its `Cache-Status` header (RFC 9211).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
     /// A value kept in the process.
     Local,
     /// A value kept in Redis.
@@ -14,19 +16,24 @@ pub(crate) enum Source {
     /// A value past its lifetime, within its grace.
     Stale,
     /// The database, for this request.
+    #[serde(rename = "loads")]
     Load,
     /// The database, for another request that was under way.
     Collapsed,
     /// Nowhere: the load was refused.
     Shed,
-    /// The header is missing or says something else.
-    Other,
+}
+
+impl Source {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Local, Self::Redis, Self::Negative, Self::Stale, Self::Load, Self::Collapsed, Self::Shed];
 }
 
 /// The source, and whether the answer was given outside the normal rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CacheStatus {
-    pub(crate) source: Source,
+    /// `None` if the header is missing or says something else.
+    pub(crate) source: Option<Source>,
     pub(crate) degraded: bool,
 }
 
@@ -35,19 +42,19 @@ impl CacheStatus {
         let text = headers.get(CACHE_STATUS).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let mut hit = false;
         let mut stale = false;
-        let mut source = Source::Other;
+        let mut source = None;
         let mut degraded = false;
         for parameter in text.split(';').skip(1).map(str::trim) {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
                 ("hit", _) => hit = true,
                 ("ttl", ttl) => stale = ttl.starts_with('-'),
-                ("fwd", _) if source == Source::Other => source = Source::Load,
-                ("collapsed", _) => source = Source::Collapsed,
+                ("fwd", _) if source.is_none() => source = Some(Source::Load),
+                ("collapsed", _) => source = Some(Source::Collapsed),
                 ("detail", detail) => match detail.trim_matches('"') {
-                    "local" => source = Source::Local,
-                    "redis" => source = Source::Redis,
-                    "negative" => source = Source::Negative,
-                    "shed" => source = Source::Shed,
+                    "local" => source = Some(Source::Local),
+                    "redis" => source = Some(Source::Redis),
+                    "negative" => source = Some(Source::Negative),
+                    "shed" => source = Some(Source::Shed),
                     "degraded" => degraded = true,
                     _ => {}
                 },
@@ -55,11 +62,11 @@ impl CacheStatus {
             }
         }
         if hit && stale {
-            source = Source::Stale;
+            source = Some(Source::Stale);
         }
         // A degraded hit does not say which tier it came from; without Redis it can only be this process.
-        if hit && source == Source::Other {
-            source = Source::Local;
+        if hit && source.is_none() {
+            source = Some(Source::Local);
         }
         Self { source, degraded }
     }
@@ -73,7 +80,7 @@ mod tests {
 
     fn read(text: &'static str) -> (Source, bool) {
         let status = CacheStatus::read(&HeaderMap::from_iter([(CACHE_STATUS, HeaderValue::from_static(text))]));
-        (status.source, status.degraded)
+        (status.source.unwrap(), status.degraded)
     }
 
     #[test]
@@ -93,6 +100,6 @@ mod tests {
 
     #[test]
     fn an_answer_without_the_header_has_no_source() {
-        assert_eq!(CacheStatus::read(&HeaderMap::new()), CacheStatus { source: Source::Other, degraded: false });
+        assert_eq!(CacheStatus::read(&HeaderMap::new()), CacheStatus { source: None, degraded: false });
     }
 }

@@ -9,7 +9,6 @@ mod audit;
 mod cache_status;
 mod client;
 mod command;
-mod figures;
 mod journal;
 mod progress;
 mod reason;
@@ -23,13 +22,15 @@ mod verdict;
 
 pub use args::{Args, ReportFormat};
 pub use audit::AuditError;
+pub use cache_status::Source;
 pub use command::run;
-pub use figures::{Fleet, Latency, Lines, ReadSources};
 pub use journal::{Journal, JournalError};
-pub use report::Report;
+pub use report::{Latency, Lines, ReadSources, Report};
 pub use retry::RetryLimits;
 pub use run::{Plan, Replay, ReplayError, replay};
+pub use scrape::Counters;
 pub(crate) use tally::Latencies;
+pub use tally::Reads;
 pub use verdict::Verdict;
 #[cfg(feature = "demo")]
 pub(crate) use {args::not_negative, client::ShopClient, tally::Tally};

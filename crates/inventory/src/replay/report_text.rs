@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{Fleet, Lines, Report};
+use super::{Counters, Lines, Report, Source};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,24 +20,20 @@ impl fmt::Display for Report {
             writeln!(f, "              failed {count}: {reason}")?;
         }
         if let Some(ratio) = reads.hit_ratio {
+            let [local, redis, absent, stale, loads, collapsed, shed] =
+                Source::ALL.map(|source| reads.answers.from(source));
             writeln!(
                 f,
-                "cache         hit ratio {:.1} %: local {}, redis {}, absent {}, stale {}; loads {}, collapsed {}, shed {}",
-                ratio * 100.0,
-                reads.local,
-                reads.redis,
-                reads.negative,
-                reads.stale,
-                reads.loads,
-                reads.collapsed,
-                reads.shed
+                "cache         hit ratio {:.1} %: local {local}, redis {redis}, absent {absent}, stale {stale}; loads {loads}, \
+                 collapsed {collapsed}, shed {shed}",
+                ratio * 100.0
             )?;
         }
-        if reads.degraded > 0 {
-            writeln!(f, "              degraded answers {}", reads.degraded)?;
+        if reads.answers.degraded > 0 {
+            writeln!(f, "              degraded answers {}", reads.answers.degraded)?;
         }
         if let Some(fleet) = &self.fleet {
-            let Fleet { loads, handoffs, locks_lost, fence_rejected } = fleet;
+            let Counters { loads, handoffs, locks_lost, fence_rejected } = fleet;
             writeln!(
                 f,
                 "fleet         database loads {loads}, hand-offs {handoffs}, locks lost {locks_lost}, fence refusals {fence_rejected}"

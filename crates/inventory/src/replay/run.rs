@@ -142,7 +142,7 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
     let counters = if plan.ops.is_empty() {
         None
     } else {
-        Some(Counters::scrape(&http, &plan.ops).await.map_err(ReplayError::Metrics)? - before)
+        Some(Counters::scrape(&http, &plan.ops).await.map_err(ReplayError::Metrics)?.since(before))
     };
     let report = Report::new(&verdicts, &tally, plan.skipped, counters, elapsed);
     Ok(Replay { verdicts, report })

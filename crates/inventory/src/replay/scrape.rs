@@ -1,52 +1,45 @@
-use std::ops::Sub;
-
 use futures_util::future::try_join_all;
 use reqwest::{Client, Url};
+use serde::Serialize;
+
+use crate::metrics::FENCE_REJECTED;
 
 /// The instances' own counts, summed over all of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Counters {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counters {
     /// Loads that the caches sent to the database.
-    pub(crate) loads: f64,
+    pub loads: u64,
     /// Locks that went from a releaser straight to a waiter.
-    pub(crate) handoffs: f64,
+    pub handoffs: u64,
     /// Locks that ended against the holder's will.
-    pub(crate) lost: f64,
+    pub locks_lost: u64,
     /// Write transactions that the fence refused.
-    pub(crate) fence_rejected: f64,
+    pub fence_rejected: u64,
 }
 
 impl Counters {
     /// Reads `/metrics` of every instance.
     pub(crate) async fn scrape(http: &Client, ops: &[Url]) -> Result<Self, reqwest::Error> {
-        let pages = try_join_all(ops.iter().map(|url| page(http, url))).await?;
-        Ok(pages.iter().map(|page| Self::parse(page)).fold(Self::default(), |sum, one| Self {
-            loads: sum.loads + one.loads,
-            handoffs: sum.handoffs + one.handoffs,
-            lost: sum.lost + one.lost,
-            fence_rejected: sum.fence_rejected + one.fence_rejected,
-        }))
+        Ok(Self::parse(&try_join_all(ops.iter().map(|url| page(http, url))).await?.concat()))
     }
 
-    fn parse(page: &str) -> Self {
+    fn parse(pages: &str) -> Self {
         Self {
-            loads: sum(page, stockade::metrics::CACHE_LOADS),
-            handoffs: sum(page, &format!("{}_count", stockade::metrics::LOCK_HANDOFF)),
-            lost: sum(page, stockade::metrics::LOCK_LOST),
-            fence_rejected: sum(page, "inventory_fence_rejected_total"),
+            loads: sum(pages, stockade::metrics::CACHE_LOADS),
+            handoffs: sum(pages, &format!("{}_count", stockade::metrics::LOCK_HANDOFF)),
+            locks_lost: sum(pages, stockade::metrics::LOCK_LOST),
+            fence_rejected: sum(pages, FENCE_REJECTED),
         }
     }
-}
 
-impl Sub for Counters {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
+    /// What was counted since `before`. The counts of an instance that was restarted meanwhile are lower.
+    pub(crate) fn since(self, before: Self) -> Self {
         Self {
-            loads: self.loads - before.loads,
-            handoffs: self.handoffs - before.handoffs,
-            lost: self.lost - before.lost,
-            fence_rejected: self.fence_rejected - before.fence_rejected,
+            loads: self.loads.saturating_sub(before.loads),
+            handoffs: self.handoffs.saturating_sub(before.handoffs),
+            locks_lost: self.locks_lost.saturating_sub(before.locks_lost),
+            fence_rejected: self.fence_rejected.saturating_sub(before.fence_rejected),
         }
     }
 }
@@ -58,13 +51,14 @@ async fn page(http: &Client, ops: &Url) -> Result<String, reqwest::Error> {
 }
 
 /// The sum over all series of one name in the Prometheus text format; zero when there is none.
-fn sum(page: &str, name: &str) -> f64 {
-    page.lines()
+fn sum(pages: &str, name: &str) -> u64 {
+    pages
+        .lines()
         .filter_map(|line| line.strip_prefix(name))
         .filter(|rest| rest.starts_with(['{', ' ']))
         // Label values may hold blanks, so the value is looked for behind the labels.
         .filter_map(|rest| rest.rsplit_once('}').map_or(rest, |(_, value)| value).split_whitespace().next())
-        .filter_map(|value| value.parse::<f64>().ok())
+        .filter_map(|value| value.parse::<u64>().ok())
         .sum()
 }
 
@@ -82,6 +76,6 @@ mod tests {
                     stockade_lock_handoff_seconds_count{lock=\"a } b\"} 3\n\
                     inventory_fence_rejected_total 1 1700000000\n";
         let counters = Counters::parse(page);
-        assert_eq!(counters, Counters { loads: 42.0, handoffs: 3.0, lost: 0.0, fence_rejected: 1.0 });
+        assert_eq!(counters, Counters { loads: 42, handoffs: 3, locks_lost: 0, fence_rejected: 1 });
     }
 }

@@ -2,6 +2,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 use reqwest::StatusCode;
+use serde::Serialize;
 
 use super::{
     cache_status::{CacheStatus, Source},
@@ -31,17 +32,14 @@ pub(crate) struct Tally {
 pub(crate) struct Latencies(Histogram<u64>);
 
 /// Answers to reads, by where they came from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reads {
-    pub(crate) local: u64,
-    pub(crate) redis: u64,
-    pub(crate) negative: u64,
-    pub(crate) stale: u64,
-    pub(crate) loads: u64,
-    pub(crate) collapsed: u64,
-    pub(crate) shed: u64,
-    pub(crate) other: u64,
-    pub(crate) degraded: u64,
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Reads {
+    /// Answers whose source is known. Every source has its count, be it zero.
+    #[serde(flatten)]
+    by_source: BTreeMap<Source, u64>,
+    /// Answered while a store was down.
+    pub degraded: u64,
 }
 
 impl Tally {
@@ -64,7 +62,7 @@ impl Tally {
         self.replayed += other.replayed;
         add(&mut self.line_failures, &other.line_failures);
         add(&mut self.read_failures, &other.read_failures);
-        self.reads.add(other.reads);
+        self.reads.add(&other.reads);
     }
 
     pub(crate) fn line_failed(&mut self, why: Reason) {
@@ -84,9 +82,9 @@ impl Tally {
     }
 }
 
-fn add(all: &mut BTreeMap<Reason, u64>, other: &BTreeMap<Reason, u64>) {
-    for (why, count) in other {
-        *all.entry(why.clone()).or_default() += count;
+fn add<K: Clone + Ord>(all: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
+    for (key, count) in other {
+        *all.entry(key.clone()).or_default() += count;
     }
 }
 
@@ -119,41 +117,38 @@ impl Latencies {
     }
 }
 
+impl Default for Reads {
+    fn default() -> Self {
+        Self { by_source: Source::ALL.map(|source| (source, 0)).into(), degraded: 0 }
+    }
+}
+
 impl Reads {
     fn count(&mut self, cache: CacheStatus) {
-        let counter = match cache.source {
-            Source::Local => &mut self.local,
-            Source::Redis => &mut self.redis,
-            Source::Negative => &mut self.negative,
-            Source::Stale => &mut self.stale,
-            Source::Load => &mut self.loads,
-            Source::Collapsed => &mut self.collapsed,
-            Source::Shed => &mut self.shed,
-            Source::Other => &mut self.other,
-        };
-        *counter += 1;
+        if let Some(source) = cache.source {
+            *self.by_source.entry(source).or_default() += 1;
+        }
         self.degraded += u64::from(cache.degraded);
     }
 
-    fn add(&mut self, other: Self) {
-        self.local += other.local;
-        self.redis += other.redis;
-        self.negative += other.negative;
-        self.stale += other.stale;
-        self.loads += other.loads;
-        self.collapsed += other.collapsed;
-        self.shed += other.shed;
-        self.other += other.other;
+    fn add(&mut self, other: &Self) {
+        add(&mut self.by_source, &other.by_source);
         self.degraded += other.degraded;
     }
 
+    /// The answers that came from `source`.
+    #[must_use]
+    pub fn from(&self, source: Source) -> u64 {
+        self.by_source[&source]
+    }
+
     pub(crate) fn hits(&self) -> u64 {
-        self.local + self.redis + self.negative + self.stale
+        [Source::Local, Source::Redis, Source::Negative, Source::Stale].map(|source| self.from(source)).iter().sum()
     }
 
     /// The reads whose source is known.
     pub(crate) fn known(&self) -> u64 {
-        self.hits() + self.loads + self.collapsed + self.shed
+        self.by_source.values().sum()
     }
 }
 
@@ -168,9 +163,9 @@ mod tests {
             let mut one = Tally::new();
             one.adjust.record(Duration::from_millis(millis));
             one.retries = 2;
-            one.read(StatusCode::OK, CacheStatus { source: Source::Redis, degraded: false }, b"{}");
+            one.read(StatusCode::OK, CacheStatus { source: Some(Source::Redis), degraded: false }, b"{}");
             let shed = br#"{"type":"/problems/load-shed"}"#;
-            one.read(StatusCode::SERVICE_UNAVAILABLE, CacheStatus { source: Source::Shed, degraded: true }, shed);
+            one.read(StatusCode::SERVICE_UNAVAILABLE, CacheStatus { source: Some(Source::Shed), degraded: true }, shed);
             all.add(&one);
         }
         assert_eq!((all.adjust.count(), all.retries), (2, 4));

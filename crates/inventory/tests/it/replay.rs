@@ -11,7 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use inventory::replay::{Plan, Replay, RetryLimits, Verdict, replay};
+use inventory::replay::{Plan, Replay, RetryLimits, Source, Verdict, replay};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinSet};
 
@@ -117,7 +117,7 @@ async fn every_answer_leads_to_the_verdict_that_it_proves() {
     assert_eq!((lines.replayed, lines.retries), (1, 3 + 3 + 3));
     let failures = [("internal", 1), ("lock-timeout", 2), ("not-found", 1)];
     assert_eq!(lines.failures, failures.map(|(why, count)| (why.into(), count)).into());
-    assert_eq!((replay.report.get.count, replay.report.reads.redis), (11, 11));
+    assert_eq!((replay.report.get.count, replay.report.reads.answers.from(Source::Redis)), (11, 11));
 
     let attempts = service.attempts.lock().unwrap();
     assert_eq!(attempts["no such"].len(), 1, "a final answer is not asked for again");
