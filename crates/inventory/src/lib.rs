@@ -16,6 +16,7 @@ pub mod health;
 pub mod http;
 pub mod lab;
 pub mod metrics;
+mod millis;
 pub mod ops;
 pub mod orders;
 pub mod replay;

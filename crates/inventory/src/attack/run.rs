@@ -12,6 +12,7 @@ use super::{
     meter::{Figures, Meter, Sample, SoldBy},
     verdict::verdict,
 };
+use crate::millis::millis;
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_millis(100);
@@ -149,8 +150,4 @@ impl Run {
     fn elapsed_ms(&self) -> u64 {
         millis(self.began.elapsed())
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

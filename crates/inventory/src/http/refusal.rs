@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::ProblemType;
+use crate::millis::millis;
 
 /// When to retry after a problem that says nothing about time.
 pub(super) const SOON: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ impl Serialize for Refusal {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("applied", &self.applied)?;
         if let Some(retry_after) = self.retry_after {
-            map.serialize_entry("retry_after_ms", &u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))?;
+            map.serialize_entry("retry_after_ms", &millis(retry_after))?;
         }
         map.end()
     }

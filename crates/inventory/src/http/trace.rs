@@ -20,7 +20,7 @@ use super::{
     path,
     request_id::{REQUEST_ID, RequestId, TraceParent},
 };
-use crate::{app::LoggedAnswers, traces};
+use crate::{app::LoggedAnswers, millis::millis, traces};
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
@@ -75,7 +75,6 @@ pub(crate) async fn identify(
 
 /// Writes the log line of a request: the status, and the problem if there is one.
 fn log(response: &Response, problem: Option<&str>, elapsed: Duration, answers: LoggedAnswers) {
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let (status, elapsed_ms) = (response.status(), millis(elapsed));
     let lock_wait_ms = response.extensions().get().map(|LockWait(wait)| millis(*wait));
     let cache_status = response.headers().get(CACHE_STATUS).and_then(|value| value.to_str().ok());

@@ -1,12 +1,10 @@
 //! `/admin/cache/{sku}`
 
-use std::time::Duration;
-
 use axum::{Json, extract::State};
 use serde::Serialize;
 use stockade::cache::{Inspection, Kept, Tier};
 
-use crate::{app::App, domain::Sku, http::Problem};
+use crate::{app::App, domain::Sku, http::Problem, millis::millis};
 
 #[derive(Debug, Serialize)]
 pub(super) struct View {
@@ -60,10 +58,6 @@ impl From<Kept> for KeptView {
         let (age_ms, ttl_ms, load_ms) = (millis(age), millis(ttl), millis(took));
         Self { absent, age_ms, ttl_ms, stale_ms: stale.map(millis), load_ms, version, tags }
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `GET /admin/cache/{sku}`: where the value is, how old it is, and whether it is being loaded. It loads nothing.

@@ -1,6 +1,6 @@
 //! `/admin/locks`
 
-use std::{error::Error, time::Duration};
+use std::error::Error;
 
 use axum::{
     Extension, Json,
@@ -18,6 +18,7 @@ use super::lock_log::LockLog;
 use crate::{
     app::App,
     http::{Problem, ProblemType},
+    millis::millis,
 };
 
 /// The most locks that a list shows.
@@ -88,10 +89,6 @@ impl From<Party> for PartyView {
             remaining_ms: millis(party.remaining),
         }
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `GET /admin/locks/{resource}`: holders and queue. A lock that nobody holds has neither.

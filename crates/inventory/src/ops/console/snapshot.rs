@@ -1,7 +1,4 @@
-use std::{
-    collections::BTreeMap,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::collections::BTreeMap;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
@@ -17,6 +14,7 @@ use crate::{
         health::{self, Ready},
     },
     metrics,
+    millis::now_ms,
 };
 
 /// The instance now. Counters go up from the start of the process, and listeners make rates of them.
@@ -55,9 +53,8 @@ impl Snapshot {
             Ok(ready) => (Some(ready), None),
             Err(problem) => (None, Some(NotReady::from(&problem))),
         };
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            at_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+            at_ms: now_ms(),
             version: env!("CARGO_PKG_VERSION"),
             instance: instance.to_owned(),
             admin,

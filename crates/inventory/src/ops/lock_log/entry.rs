@@ -1,9 +1,8 @@
-use std::{
-    borrow::Cow,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+
+use crate::millis::now_ms;
 
 /// An event of a lock, as the console shows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,12 +29,4 @@ impl Entry {
         let (what, mode, resource) = (what.into(), mode.map(Into::into), resource.to_owned());
         Self { id: 0, at_ms: now_ms(), what, resource, mode, token, waited_ms: None, reason: None, holders: None }
     }
-}
-
-pub(super) fn now_ms() -> u64 {
-    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -10,11 +10,11 @@ use std::{
 use stockade::lock::{LockEvent, LockEventKind};
 use tokio::time::Instant;
 
-use super::{
-    Events,
-    entry::{Entry, millis, now_ms},
+use super::{Events, entry::Entry};
+use crate::{
+    fleet::Fleet,
+    millis::{millis, now_ms},
 };
-use crate::fleet::Fleet;
 
 /// How many grants are kept.
 const GRANTS: usize = 500;
