@@ -13,7 +13,6 @@ use super::{
     close::{CloseError, close},
     consumer::Consumer,
     reconcile,
-    reservation::hex,
 };
 use crate::{app::App, db, metrics, trouble::Trouble};
 
@@ -98,7 +97,7 @@ enum Pause {
 
 impl Keeper {
     fn new(app: App) -> Self {
-        let name = hex(&rand::random::<[u8; 8]>());
+        let name = format!("{:016x}", rand::random::<u64>());
         Self { app, name, sales: Vec::new(), looked: None, trouble: Trouble::default(), lanes: HashMap::new() }
     }
 

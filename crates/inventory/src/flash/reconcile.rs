@@ -8,7 +8,6 @@ use super::{
     Sale,
     counter::{Counter, Entry},
     link::LinkError,
-    reservation::hex,
 };
 use crate::db;
 
@@ -30,7 +29,7 @@ pub(super) enum ReconcileError {
 /// reservation of an earlier counter is stored any more (`next_generation`). So the stored reservations stay as they
 /// are read, and the counter is made of them.
 pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
-    let nonce = hex(&rand::random::<[u8; 16]>());
+    let nonce = format!("{:032x}", rand::random::<u128>());
     match counter.enter(sale, &nonce).await? {
         Entry::Valid => return Ok(true),
         Entry::Entered => {}

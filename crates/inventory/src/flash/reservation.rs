@@ -1,5 +1,3 @@
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
 
 use super::SaleId;
@@ -31,13 +29,13 @@ impl Name {
     /// The name for a request with this Idempotency-Key.
     #[must_use]
     pub fn of_key(key: &str) -> Self {
-        Self(hex(&Sha256::digest(key.as_bytes())[..16]))
+        Self(format!("{:.32x}", Sha256::digest(key.as_bytes())))
     }
 
     /// The name for a request that is sent once.
     #[must_use]
     pub fn random() -> Self {
-        Self(hex(&rand::random::<[u8; 16]>()))
+        Self(format!("{:032x}", rand::random::<u128>()))
     }
 
     /// The text.
@@ -51,13 +49,6 @@ impl Name {
     pub fn within(&self, sale: SaleId) -> String {
         format!("{sale}-{}", self.0)
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// The sale that a reservation's id names.
@@ -88,4 +79,15 @@ pub(crate) struct Made {
     pub(crate) id: String,
     /// The generation of the counter that let it in.
     pub(crate) generation: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_first_half_of_the_hash_of_the_key_in_hex() {
+        assert_eq!(Name::of_key("test").as_str(), "9f86d081884c7d659a2feaa0c55ad015");
+        assert_eq!(Name::random().as_str().len(), 32);
+    }
 }

@@ -99,8 +99,7 @@ fn modules() -> HeaderValue {
 
 /// A quoted hash of the content.
 fn etag(content: &[u8]) -> String {
-    let hash = Sha256::digest(content).iter().take(12).map(|byte| format!("{byte:02x}")).collect::<String>();
-    format!("\"{hash}\"")
+    format!("\"{:.24x}\"", Sha256::digest(content))
 }
 
 /// The file, or 304 where the browser has it. Browsers ask each time: after an upgrade no old file meets a new one.
