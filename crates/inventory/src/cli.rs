@@ -58,10 +58,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match Runtime::new() {
         Ok(runtime) => runtime.block_on(cli.run()),
-        Err(error) => {
-            console::error(&error);
-            ExitCode::FAILURE
-        }
+        Err(error) => console::failed(&error),
     }
 }
 

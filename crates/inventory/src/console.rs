@@ -4,6 +4,7 @@ use std::{
     error::Error,
     io::{self, Write},
     iter,
+    process::ExitCode,
 };
 
 /// A line on standard output. A reader that went away is no reason to fail.
@@ -19,6 +20,12 @@ pub(crate) fn note(text: &str) {
 /// An error and its sources on one line of standard error.
 pub(crate) fn error(error: &dyn Error) {
     note(&format!("error: {}", chain(error)));
+}
+
+/// Prints the error that ended a command, and returns the exit status of the command.
+pub(crate) fn failed(cause: &dyn Error) -> ExitCode {
+    error(cause);
+    ExitCode::FAILURE
 }
 
 /// The messages of an error and its sources. A source that its parent already shows is not repeated.

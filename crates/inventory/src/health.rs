@@ -55,10 +55,7 @@ pub async fn run(args: Args) -> ExitCode {
             console::out(&status);
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            console::error(&error);
-            ExitCode::FAILURE
-        }
+        Err(error) => console::failed(&error),
     }
 }
 

@@ -37,9 +37,6 @@ pub(crate) fn completions(args: &Completions, mut program: Command) -> ExitCode 
 pub(crate) fn man(args: Man, program: Command) -> ExitCode {
     match clap_mangen::generate_to(program, &args.dir) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            console::error(&ManError(args.dir, error));
-            ExitCode::FAILURE
-        }
+        Err(error) => console::failed(&ManError(args.dir, error)),
     }
 }

@@ -34,17 +34,11 @@ const NAMES: [&str; 2] = ["instance-1", "instance-2"];
 pub async fn run(args: Args) -> ExitCode {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
-        Err(error) => {
-            console::error(&error);
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return console::failed(&error),
     };
     match Box::pin(demonstrate(args, &mut signals)).await {
         Ok(code) => code,
-        Err(error) => {
-            console::error(&error);
-            ExitCode::FAILURE
-        }
+        Err(error) => console::failed(&error),
     }
 }
 

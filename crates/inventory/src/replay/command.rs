@@ -23,10 +23,7 @@ pub async fn run(args: Args) -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            console::error(&error);
-            ExitCode::FAILURE
-        }
+        Err(error) => console::failed(&error),
     }
 }
 

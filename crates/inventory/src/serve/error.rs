@@ -62,14 +62,8 @@ impl StartError {
     /// 78 where the configuration has to change, 1 otherwise.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) | Self::Redis { .. } | Self::LabOnCluster | Self::Traces(_) | Self::Cache(_) => {
-                ExitCode::from(EX_CONFIG)
-            }
-            #[cfg(feature = "redlock")]
-            Self::Redlock(_) => ExitCode::from(EX_CONFIG),
-            #[cfg(not(feature = "redlock"))]
-            Self::NoRedlock => ExitCode::from(EX_CONFIG),
             Self::Metrics(_) | Self::Bind { .. } | Self::Io(_) => ExitCode::FAILURE,
+            _ => ExitCode::from(EX_CONFIG),
         }
     }
 }

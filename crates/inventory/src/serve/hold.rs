@@ -25,10 +25,7 @@ enum HoldError {
 pub async fn hold_locks(args: &Args) -> ExitCode {
     match hold(args).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            console::error(&error);
-            ExitCode::FAILURE
-        }
+        Err(error) => console::failed(&error),
     }
 }
 

@@ -12,10 +12,7 @@ use crate::{
 pub async fn run(args: Args) -> ExitCode {
     match play_unless_signalled(args).await {
         Ok(code) => code,
-        Err(error) => {
-            console::error(&*error);
-            ExitCode::FAILURE
-        }
+        Err(error) => console::failed(&*error),
     }
 }
 

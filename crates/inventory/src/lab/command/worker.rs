@@ -38,10 +38,7 @@ pub(super) struct Report {
 pub async fn work() -> ExitCode {
     match buy().await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            console::error(&*error);
-            ExitCode::FAILURE
-        }
+        Err(error) => console::failed(&*error),
     }
 }
 
