@@ -1,9 +1,11 @@
 use std::fmt;
 
+use serde::Serialize;
+
 use super::Rule;
 
 /// The result of the check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Conservation {
     /// Rows of stock looked at.
@@ -15,7 +17,7 @@ pub struct Conservation {
 }
 
 /// A broken rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
     /// The rule that is broken.
