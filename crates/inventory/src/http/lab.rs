@@ -4,7 +4,7 @@ use std::error::Error;
 
 use axum::{
     Json,
-    extract::{FromRequestParts, RawPathParams, State},
+    extract::{FromRequestParts, State},
     http::{StatusCode, request::Parts},
     response::{IntoResponse, Response},
 };
@@ -12,16 +12,14 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use utoipa::{
     ToSchema,
-    openapi::{
-        ObjectBuilder, Required, Type,
-        path::{ParameterBuilder, ParameterIn},
-    },
+    openapi::{ObjectBuilder, Type},
 };
 
 use super::{
     JsonBody, Problem, ProblemType,
     flash::not_stored,
     openapi::{self, Endpoint, Header, Operation, Takes},
+    path,
 };
 use crate::{
     app::App,
@@ -167,11 +165,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Scheme {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let params = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
-        let name = params.iter().find_map(|(name, value)| (name == "scheme").then_some(value)).unwrap_or_default();
-        Self::from_str(name, false).map_err(|_| {
+        let name = path::parameter("scheme", parts, state).await?;
+        Self::from_str(&name, false).map_err(|_| {
             let known: Vec<_> = Self::served().map(Self::name).collect();
             Problem::unknown_scheme(format!("there are: {}", known.join(", ")))
         })
@@ -181,14 +176,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Scheme {
 impl Takes for Scheme {
     fn takes(operation: &mut Operation) {
         let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(Self::served().map(Self::name)));
-        let parameter = ParameterBuilder::new()
-            .name("scheme")
-            .parameter_in(ParameterIn::Path)
-            .required(Required::True)
-            .description(Some("The scheme that sells."))
-            .schema(Some(schema))
-            .example(Some("stockade".into()));
-        operation.parameter(parameter.build());
+        operation.path("scheme", schema, "stockade", "The scheme that sells.");
         operation.problems([ProblemType::BadRequest, ProblemType::UnknownScheme]);
     }
 }

@@ -2,10 +2,6 @@ use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::{Uri, request::Parts},
 };
-use utoipa::openapi::{
-    Required,
-    path::{ParameterBuilder, ParameterIn},
-};
 
 use super::{
     Problem, ProblemType,
@@ -13,33 +9,32 @@ use super::{
 };
 use crate::domain::Sku;
 
-/// The path parameter `sku`, percent-decoded once.
+/// A parameter of the path, percent-decoded once.
+pub(crate) async fn parameter<S: Send + Sync>(name: &str, parts: &mut Parts, state: &S) -> Result<String, Problem> {
+    let params = RawPathParams::from_request_parts(parts, state)
+        .await
+        .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
+    let found = params.iter().find_map(|(known, text)| (known == name).then(|| text.to_owned()));
+    found.ok_or_else(|| {
+        tracing::error!("the route has no parameter `{name}`");
+        ProblemType::Internal.into()
+    })
+}
+
+/// The path parameter `sku`.
 impl<S: Send + Sync> FromRequestParts<S> for Sku {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let params = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
-        let Some((_, text)) = params.iter().find(|(name, _)| *name == "sku") else {
-            tracing::error!("the route has no parameter `sku`");
-            return Err(ProblemType::Internal.into());
-        };
-        Self::new(text).map_err(|error| Problem::bad_request(error.to_string()))
+        let text = parameter("sku", parts, state).await?;
+        Self::new(&text).map_err(|error| Problem::bad_request(error.to_string()))
     }
 }
 
 impl Takes for Sku {
     fn takes(operation: &mut Operation) {
         let schema = operation.schema::<Self>();
-        let parameter = ParameterBuilder::new()
-            .name("sku")
-            .parameter_in(ParameterIn::Path)
-            .required(Required::True)
-            .description(Some("The SKU, percent-encoded."))
-            .schema(Some(schema))
-            .example(Some("85123A".into()));
-        operation.parameter(parameter.build());
+        operation.path("sku", schema, "85123A", "The SKU, percent-encoded.");
         operation.problems([ProblemType::BadRequest]);
     }
 }

@@ -4,17 +4,14 @@ use std::error::Error;
 
 use axum::{
     Json,
-    extract::{FromRequestParts, RawPathParams, State},
+    extract::{FromRequestParts, State},
     http::{HeaderName, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{
     ToSchema,
-    openapi::{
-        ObjectBuilder, Required, Type,
-        path::{ParameterBuilder, ParameterIn},
-    },
+    openapi::{ObjectBuilder, Type},
 };
 
 use super::{
@@ -22,6 +19,7 @@ use super::{
     flash::{NO_SALE, not_stored},
     idempotency::IdempotencyKey,
     openapi::{self, Endpoint, Header, Operation, Takes},
+    path,
 };
 use crate::{
     app::App,
@@ -63,27 +61,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let params = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
-        let id = params.iter().find(|(name, _)| *name == "id").map(|(_, text)| text.to_owned());
+        let id = path::parameter("id", parts, state).await?;
         // No id was ever longer, or had other characters.
-        let is_one =
-            |id: &String| id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        id.filter(is_one).map(Self).ok_or(NO_RESERVATION)
+        let is_one = id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        if is_one { Ok(Self(id)) } else { Err(NO_RESERVATION) }
     }
 }
 
 impl Takes for Id {
     fn takes(operation: &mut Operation) {
-        let parameter = ParameterBuilder::new()
-            .name("id")
-            .parameter_in(ParameterIn::Path)
-            .required(Required::True)
-            .description(Some("The id of a reservation, as it was answered."))
-            .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
-            .example(Some("1-9f86d081884c7d659a2feaa0c55ad015".into()));
-        operation.parameter(parameter.build());
+        let schema = ObjectBuilder::new().schema_type(Type::String);
+        let example = "1-9f86d081884c7d659a2feaa0c55ad015";
+        operation.path("id", schema, example, "The id of a reservation, as it was answered.");
         operation.problems([ProblemType::BadRequest, ProblemType::NotFound]);
     }
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use axum::{
     Extension, Json,
-    extract::{FromRequestParts, Query, RawPathParams, State},
+    extract::{FromRequestParts, Query, State},
     http::request::Parts,
 };
 use futures_util::future::try_join_all;
@@ -17,7 +17,7 @@ use stockade::{
 use super::lock_log::LockLog;
 use crate::{
     app::App,
-    http::{Problem, ProblemType},
+    http::{Problem, ProblemType, path},
     millis::millis,
 };
 
@@ -145,13 +145,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let params = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
-        let text = params.iter().map(|(_, text)| text).next().unwrap_or_default();
+        let text = path::parameter("resource", parts, state).await?;
         if !text.contains(':') || text.chars().any(char::is_control) {
             return Err(Problem::bad_request("a lock is named kind:id, as the list shows it"));
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(text))
     }
 }

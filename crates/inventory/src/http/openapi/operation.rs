@@ -5,7 +5,7 @@ use utoipa::{
     ToSchema,
     openapi::{
         ContentBuilder, Ref, RefOr, Required, ResponseBuilder, Schema,
-        path::{OperationBuilder, Parameter},
+        path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
         request_body::{RequestBody, RequestBodyBuilder},
     },
 };
@@ -46,6 +46,24 @@ impl Operation {
     /// A parameter of the path, the query or the head.
     pub(in crate::http) fn parameter(&mut self, parameter: Parameter) {
         self.parameters.push(parameter);
+    }
+
+    /// A parameter of the path.
+    pub(in crate::http) fn path(
+        &mut self,
+        name: &str,
+        schema: impl Into<RefOr<Schema>>,
+        example: &str,
+        description: &str,
+    ) {
+        let parameter = ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some(description))
+            .schema(Some(schema))
+            .example(Some(example.into()));
+        self.parameter(parameter.build());
     }
 
     /// A JSON body.
