@@ -26,7 +26,7 @@ impl Refusal {
             ProblemType::FenceNotRaised => Some(true),
             _ => Some(false),
         };
-        Self { applied, retry_after: goes_away(problem_type).then_some(after) }
+        Self { applied, retry_after: problem_type.goes_away().then_some(after) }
     }
 
     /// The value of `Retry-After`, rounded up and never zero: a retry "in 0 seconds" would not relieve the service.
@@ -44,45 +44,5 @@ impl Serialize for Refusal {
             map.serialize_entry("retry_after_ms", &millis(retry_after))?;
         }
         map.end()
-    }
-}
-
-/// Whether the same request may be granted a moment later, and sending it again applies nothing twice.
-fn goes_away(problem_type: ProblemType) -> bool {
-    match problem_type {
-        ProblemType::LockTimeout
-        | ProblemType::QueueFull
-        | ProblemType::LockStoreUnavailable
-        | ProblemType::CacheStoreUnavailable
-        | ProblemType::StrictCacheUnavailable
-        | ProblemType::LoadShed
-        | ProblemType::FenceStale
-        | ProblemType::FenceBusy
-        | ProblemType::LeaseLost
-        | ProblemType::DatabaseUnavailable
-        | ProblemType::WarmingUp
-        | ProblemType::ShuttingDown => true,
-        ProblemType::OutcomeUnknown
-        | ProblemType::FenceNotRaised
-        | ProblemType::BadRequest
-        | ProblemType::Unauthorized
-        | ProblemType::NotFound
-        | ProblemType::UnknownScheme
-        | ProblemType::MethodNotAllowed
-        | ProblemType::BodyTimeout
-        | ProblemType::InsufficientStock
-        | ProblemType::PreconditionFailed
-        | ProblemType::BodyTooLarge
-        | ProblemType::UnsupportedMediaType
-        | ProblemType::Unprocessable
-        | ProblemType::SoldOut
-        | ProblemType::LimitReached
-        | ProblemType::SaleClosed
-        | ProblemType::SaleOpen
-        | ProblemType::AttackRunning
-        | ProblemType::SameSku
-        | ProblemType::IdempotencyMismatch
-        | ProblemType::Internal
-        | ProblemType::NestedLock => false,
     }
 }
