@@ -8,75 +8,64 @@ use sqlx::PgPool;
 
 use crate::domain::Kind;
 
-/// Movements asked for, by kind and outcome; the two of a transfer count as one.
-pub const MOVEMENTS: &str = "inventory_movements_total";
-/// Writes that the fence refused.
-pub const FENCE_REJECTED: &str = "inventory_fence_rejected_total";
-/// Requests answered, by method, route and status.
-pub const HTTP_REQUESTS: &str = "http_requests_total";
-/// Seconds from the head of a request to the head of its answer.
-pub const HTTP_DURATION: &str = "http_request_duration_seconds";
-/// Requests being answered, by route.
-pub const HTTP_IN_FLIGHT: &str = "http_requests_in_flight";
+macro_rules! names {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal;)+) => {
+        $($(#[doc = $doc])+ pub const $name: &str = $text;)+
 
-/// Connections to the database that this process has open, by state.
-pub const DATABASE_CONNECTIONS: &str = "inventory_database_connections";
-/// The most connections that this process may have open.
-pub const DATABASE_CONNECTIONS_MAX: &str = "inventory_database_connections_max";
-/// Times that no connection was free within DATABASE_ACQUIRE_TIMEOUT.
-pub const DATABASE_TIMEOUTS: &str = "inventory_database_timeouts_total";
+        /// Every metric name of this crate, those of the process itself included.
+        pub const NAMES: &[&str] = &[
+            $($name,)+
+            "process_cpu_seconds_total",
+            "process_max_fds",
+            "process_open_fds",
+            "process_resident_memory_bytes",
+            "process_start_time_seconds",
+            "process_threads",
+            "process_virtual_memory_bytes",
+            "process_virtual_memory_max_bytes",
+        ];
 
-/// Requests for a flash reservation, by outcome.
-pub const FLASH_RESERVATIONS: &str = "inventory_flash_reservations_total";
-/// Entries of the streams of flash sales that this instance finished, by outcome.
-pub const FLASH_ENTRIES: &str = "inventory_flash_entries_total";
-/// Entries left in the streams of all sales that are not closed, as this instance last saw them.
-pub const FLASH_STREAM: &str = "inventory_flash_stream_entries";
-/// Seconds from a reservation to its row in the database.
-pub const FLASH_LAG: &str = "inventory_flash_lag_seconds";
-
-/// Every metric name of this crate, those of the process itself included.
-pub const NAMES: &[&str] = &[
-    MOVEMENTS,
-    FENCE_REJECTED,
-    HTTP_REQUESTS,
-    HTTP_DURATION,
-    HTTP_IN_FLIGHT,
-    DATABASE_CONNECTIONS,
-    DATABASE_CONNECTIONS_MAX,
-    DATABASE_TIMEOUTS,
-    FLASH_RESERVATIONS,
-    FLASH_ENTRIES,
-    FLASH_STREAM,
-    FLASH_LAG,
-    "process_cpu_seconds_total",
-    "process_max_fds",
-    "process_open_fds",
-    "process_resident_memory_bytes",
-    "process_start_time_seconds",
-    "process_threads",
-    "process_virtual_memory_bytes",
-    "process_virtual_memory_max_bytes",
-];
-
-/// The outcome of a request for a movement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// In the ledger.
-    Applied,
-    /// Refused on business grounds.
-    Refused,
-    /// Answered from an earlier request with the same Idempotency-Key.
-    Replayed,
+        /// Describes every metric of this crate. The end of its name tells its kind.
+        fn describe() {
+            $(describe_one($name, concat!($($doc),+).trim());)+
+        }
+    };
 }
 
-impl Outcome {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Applied => "applied",
-            Self::Refused => "refused",
-            Self::Replayed => "replayed",
-        }
+names! {
+    /// Movements asked for, by kind and outcome; the two of a transfer count as one.
+    MOVEMENTS = "inventory_movements_total";
+    /// Writes that the fence refused.
+    FENCE_REJECTED = "inventory_fence_rejected_total";
+    /// Requests answered, by method, route and status.
+    HTTP_REQUESTS = "http_requests_total";
+    /// From the request's head to the response's, seconds.
+    HTTP_DURATION = "http_request_duration_seconds";
+    /// Requests being answered, by route.
+    HTTP_IN_FLIGHT = "http_requests_in_flight";
+    /// Connections to the database that this process has open, by state.
+    DATABASE_CONNECTIONS = "inventory_database_connections";
+    /// How many connections to the database this process may have open.
+    DATABASE_CONNECTIONS_MAX = "inventory_database_connections_max";
+    /// Times that no connection was free within DATABASE_ACQUIRE_TIMEOUT.
+    DATABASE_TIMEOUTS = "inventory_database_timeouts_total";
+    /// Requests for a flash reservation, by outcome.
+    FLASH_RESERVATIONS = "inventory_flash_reservations_total";
+    /// Entries of the streams of flash sales that were finished, by what became of them.
+    FLASH_ENTRIES = "inventory_flash_entries_total";
+    /// Entries left in the streams of the flash sales that are not closed.
+    FLASH_STREAM = "inventory_flash_stream_entries";
+    /// From a flash reservation to its row in the database, seconds.
+    FLASH_LAG = "inventory_flash_lag_seconds";
+}
+
+fn describe_one(name: &'static str, text: &'static str) {
+    if name.ends_with("_total") {
+        describe_counter!(name, text);
+    } else if name.ends_with("_seconds") {
+        describe_histogram!(name, Unit::Seconds, text);
+    } else {
+        describe_gauge!(name, text);
     }
 }
 
@@ -99,6 +88,18 @@ macro_rules! labels {
             }
         }
     };
+}
+
+labels! {
+    /// The outcome of a request for a movement.
+    Outcome {
+        /// In the ledger.
+        Applied = "applied",
+        /// Refused on business grounds.
+        Refused = "refused",
+        /// Answered from an earlier request with the same Idempotency-Key.
+        Replayed = "replayed",
+    }
 }
 
 labels! {
@@ -207,27 +208,13 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     stockade::metrics::describe();
     stockade::metrics::build_info();
     metrics_process::Collector::default().describe();
-    describe_counter!(MOVEMENTS, "Movements asked for, by kind and outcome; the two of a transfer count as one.");
-    describe_counter!(FENCE_REJECTED, "Writes that the fence refused.");
-    describe_counter!(HTTP_REQUESTS, "Requests answered, by method, route and status.");
-    describe_histogram!(HTTP_DURATION, Unit::Seconds, "From the request's head to the response's, seconds.");
-    describe_gauge!(HTTP_IN_FLIGHT, "Requests being answered, by route.");
-    describe_gauge!(DATABASE_CONNECTIONS, "Connections to the database that this process has open, by state.");
-    describe_gauge!(DATABASE_CONNECTIONS_MAX, "How many connections to the database this process may have open.");
-    describe_counter!(DATABASE_TIMEOUTS, "Times that no connection was free within DATABASE_ACQUIRE_TIMEOUT.");
-    describe_counter!(FLASH_RESERVATIONS, "Requests for a flash reservation, by outcome.");
-    describe_counter!(
-        FLASH_ENTRIES,
-        "Entries of the streams of flash sales that were finished, by what became of them."
-    );
-    describe_gauge!(FLASH_STREAM, "Entries left in the streams of the flash sales that are not closed.");
-    describe_histogram!(FLASH_LAG, Unit::Seconds, "From a flash reservation to its row in the database, seconds.");
+    describe();
     announce_flash();
     // `rate()` misses the first event of a counter that was absent before.
     counter!(FENCE_REJECTED).increment(0);
     counter!(DATABASE_TIMEOUTS).increment(0);
     for kind in [Kind::Set, Kind::Adjustment, Kind::Delete, Kind::Transfer, Kind::Flash] {
-        for outcome in [Outcome::Applied, Outcome::Refused, Outcome::Replayed] {
+        for outcome in Outcome::ALL {
             counter!(MOVEMENTS, "kind" => kind.as_str(), "outcome" => outcome.as_str()).increment(0);
         }
     }
