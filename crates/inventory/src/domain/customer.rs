@@ -1,33 +1,21 @@
-use std::borrow::Cow;
-
 use serde::{Deserialize, Deserializer, de};
 use utoipa::ToSchema;
+
+use super::text::{TextError, checked};
 
 /// The name of a customer in a flash sale: 1 to 64 characters, none of them a control character.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, ToSchema)]
 #[schema(value_type = String, min_length = 1, max_length = 64, example = "customer-17")]
 pub struct Customer(String);
 
-/// A text that names no customer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the customer needs 1 to {max} characters, none of them a control character", max = Customer::MAX_CHARS)]
-pub struct CustomerError;
-
 impl Customer {
-    /// The longest name, in Unicode scalar values.
-    pub const MAX_CHARS: usize = 64;
-
     /// Checks `text`.
     ///
     /// # Errors
     ///
-    /// [`CustomerError`].
-    pub fn new(text: String) -> Result<Self, CustomerError> {
-        let fits = !text.is_empty() && text.chars().nth(Self::MAX_CHARS).is_none();
-        if !fits || text.chars().any(char::is_control) {
-            return Err(CustomerError);
-        }
-        Ok(Self(text))
+    /// [`TextError`].
+    pub fn new(text: String) -> Result<Self, TextError> {
+        checked("customer", text, 64).map(Self)
     }
 
     /// The text.
@@ -39,8 +27,7 @@ impl Customer {
 
 impl<'de> Deserialize<'de> for Customer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        Self::new(text.into_owned()).map_err(de::Error::custom)
+        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
@@ -54,7 +41,8 @@ mod tests {
             assert_eq!(Customer::new(text.clone()).unwrap().as_str(), text);
         }
         for text in [String::new(), "a".repeat(65), "a\0".to_owned(), "\n".to_owned()] {
-            assert_eq!(Customer::new(text.clone()), Err(CustomerError), "{text:?}");
+            let error = Customer::new(text).unwrap_err().to_string();
+            assert_eq!(error, "the customer needs 1 to 64 characters, none of them a control character");
         }
     }
 }

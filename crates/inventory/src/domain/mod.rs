@@ -5,11 +5,13 @@ mod movement;
 mod quantity;
 mod sku;
 mod stock;
+mod text;
 mod units;
 
-pub use customer::{Customer, CustomerError};
-pub use movement::{Kind, Movement, Reference, ReferenceError};
+pub use customer::Customer;
+pub use movement::{Kind, Movement, Reference};
 pub use quantity::{ApplyError, Delta, Quantity, QuantityError};
 pub use sku::{Sku, SkuError};
 pub use stock::Stock;
+pub use text::TextError;
 pub use units::Units;

@@ -1,8 +1,8 @@
-use std::fmt;
-
 use serde::{Deserialize, Deserializer, Serialize, de};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
+
+use super::text::{TextError, checked};
 
 /// The cause of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,26 +63,14 @@ pub struct Movement {
 #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", example = "536365#1")]
 pub struct Reference(String);
 
-/// A text that is no reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the reference needs 1 to {max} characters, none of them a control character", max = Reference::MAX_CHARS)]
-pub struct ReferenceError;
-
 impl Reference {
-    /// The longest reference, in Unicode scalar values.
-    pub const MAX_CHARS: usize = 200;
-
     /// Checks `text`.
     ///
     /// # Errors
     ///
-    /// [`ReferenceError`].
-    pub fn new(text: String) -> Result<Self, ReferenceError> {
-        let fits = !text.is_empty() && text.chars().nth(Self::MAX_CHARS).is_none();
-        if !fits || text.chars().any(char::is_control) {
-            return Err(ReferenceError);
-        }
-        Ok(Self(text))
+    /// [`TextError`].
+    pub fn new(text: String) -> Result<Self, TextError> {
+        checked("reference", text, 200).map(Self)
     }
 
     /// The text.
@@ -94,18 +82,6 @@ impl Reference {
 
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl de::Visitor<'_> for Text {
-            type Value = Reference;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Reference, E> {
-                Reference::new(text.to_owned()).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Text)
+        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
