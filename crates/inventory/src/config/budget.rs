@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::ConfigError;
+use super::{ConfigError, parse::shown};
 
 /// The durations that must nest.
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +58,6 @@ fn not_over(less: &str, short: Duration, more: &str, long: Duration) -> Result<(
     }
     let problem = format!("longer than {more}={}", shown(long));
     Err(ConfigError::new(less, problem, format!("lower it, or raise {more}")).with_value(&shown(short)))
-}
-
-fn shown(duration: Duration) -> String {
-    humantime::format_duration(duration).to_string()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::{
     Args, ConfigError, Secret,
     budget::Budget,
     error::Findings,
-    parse::{duration, durations, number, on_or_off},
+    parse::{duration, durations, either, number, on_or_off},
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -57,7 +57,8 @@ impl CacheSettings {
         budget: Option<Budget>,
         found: &mut Findings,
     ) -> Option<Self> {
-        let mode = found.note(cache_mode(&args.cache_mode));
+        let modes = [("eventual", CacheMode::Eventual), ("strict", CacheMode::Strict)];
+        let mode = found.note(either("CACHE_MODE", &args.cache_mode, modes));
         let ttl = found.note(durations("CACHE_TTL", &args.cache_ttl, SECOND..=WEEK));
         let null_ttl = found.note(duration("NULL_TTL", &args.null_ttl, SECOND..=WEEK));
         if mode == Some(CacheMode::Strict) {
@@ -86,14 +87,6 @@ impl CacheSettings {
             max_loads: max_loads?.try_into().unwrap_or(usize::MAX),
             load_timeout: acquire + statement,
         })
-    }
-}
-
-fn cache_mode(text: &str) -> Result<CacheMode, ConfigError> {
-    match text.trim() {
-        "eventual" => Ok(CacheMode::Eventual),
-        "strict" => Ok(CacheMode::Strict),
-        _ => Err(ConfigError::new("CACHE_MODE", "unknown", "use `eventual` or `strict`").with_value(text)),
     }
 }
 

@@ -55,10 +55,24 @@ pub(super) fn number(variable: &str, text: &str, limits: RangeInclusive<u32>) ->
 
 /// `on` or `off`.
 pub(super) fn on_or_off(variable: &str, text: &str) -> Result<bool, ConfigError> {
+    let word = match text.trim() {
+        "0" => "off",
+        "1" => "on",
+        _ => text,
+    };
+    either(variable, word, [("off", false), ("on", true)])
+}
+
+/// One of two words.
+pub(super) fn either<T>(
+    variable: &str,
+    text: &str,
+    [(one, first), (other, second)]: [(&str, T); 2],
+) -> Result<T, ConfigError> {
     match text.trim() {
-        "off" | "0" => Ok(false),
-        "on" | "1" => Ok(true),
-        _ => Err(ConfigError::new(variable, "unknown", "use `off` or `on`").with_value(text)),
+        word if word == one => Ok(first),
+        word if word == other => Ok(second),
+        _ => Err(ConfigError::new(variable, "unknown", format!("use `{one}` or `{other}`")).with_value(text)),
     }
 }
 
@@ -109,7 +123,7 @@ pub(super) fn password(
     }
 }
 
-fn shown(duration: Duration) -> String {
+pub(super) fn shown(duration: Duration) -> String {
     humantime::format_duration(duration).to_string()
 }
 

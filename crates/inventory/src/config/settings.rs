@@ -7,7 +7,7 @@ use super::{
     Args, CacheSettings, ConfigError, ConfigErrors, Database, Secret,
     budget::Budget,
     error::Findings,
-    parse::{address, duration, number, on_or_off, secret},
+    parse::{address, duration, either, number, on_or_off, secret},
     redis::redis,
 };
 use crate::{app::LoggedAnswers, flash::FlashSettings, fleet::authority};
@@ -125,8 +125,10 @@ impl Config {
         let idempotency_ttl = found.note(duration("IDEMPOTENCY_TTL", &args.idempotency_ttl, SECOND..=366 * DAY));
         let flash = flash(args, found);
         let lab = found.note(on_or_off("LAB", &args.lab));
-        let log_format = found.note(log_format(&args.log_format));
-        let logged_answers = found.note(logged_answers(&args.log_requests));
+        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+        let log_format = found.note(either("LOG_FORMAT", &args.log_format, formats));
+        let answers = [("refusals", LoggedAnswers::Refusals), ("all", LoggedAnswers::All)];
+        let logged_answers = found.note(either("LOG_REQUESTS", &args.log_requests, answers));
         let log_filter = found.note(log_filter(&args.rust_log));
         let Budget { request, delay, grace, .. } = budget?;
         Some(Self {
@@ -220,22 +222,6 @@ fn flash(args: &Args, found: &mut Findings) -> Option<FlashSettings> {
     let durable = found.note(on_or_off("FLASH_DURABLE", &args.flash_durable));
     let backlog = found.note(number("FLASH_BACKLOG", &args.flash_backlog, 1..=1_000_000));
     Some(FlashSettings { durable: durable?, backlog: backlog? })
-}
-
-fn log_format(text: &str) -> Result<LogFormat, ConfigError> {
-    match text.trim() {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err(ConfigError::new("LOG_FORMAT", "unknown", "use `text` or `json`").with_value(text)),
-    }
-}
-
-fn logged_answers(text: &str) -> Result<LoggedAnswers, ConfigError> {
-    match text.trim() {
-        "refusals" => Ok(LoggedAnswers::Refusals),
-        "all" => Ok(LoggedAnswers::All),
-        _ => Err(ConfigError::new("LOG_REQUESTS", "unknown", "use `refusals` or `all`").with_value(text)),
-    }
 }
 
 fn log_filter(text: &str) -> Result<Targets, ConfigError> {
