@@ -154,7 +154,7 @@ impl Ground {
     pub(super) fn figures(&self) -> [Figures; 2] {
         let [mut on, mut off] = self.meters().map(Meter::figures);
         if let Some([with, without]) = self.sold.get() {
-            (on.stock, off.stock) = (Some((*with).into()), Some((*without).into()));
+            (on.stock, off.stock) = (Some(*with), Some(*without));
         }
         [on, off]
     }

@@ -57,7 +57,7 @@ impl LabProcess {
     pub(super) async fn counts(&mut self) -> Result<Vec<(Scheme, Count)>, AttackError> {
         let lines = self.lines().await.map_err(AttackError::Schemes)?;
         let units = i64::from(self.units);
-        let count = |line: &Line| Count { units, sold: line.sold, left: units - line.sold + line.lost };
+        let count = |line: &Line| Count::new(units, line.sold, units - line.sold + line.lost);
         Ok(lines.iter().map(|line| (line.scheme, count(line))).collect())
     }
 

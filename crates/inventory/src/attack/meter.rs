@@ -49,20 +49,7 @@ pub(crate) struct Figures {
     pub(super) slowest_ms: f64,
     /// The sales; `None` if the attack does not sell.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stock: Option<Stock>,
-}
-
-/// The sales of one side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Stock {
-    /// Units at the start.
-    pub(super) units: i64,
-    /// Sales that were recorded.
-    pub(super) sold: i64,
-    /// Sales that left no trace in the stock.
-    pub(super) lost: i64,
-    /// Sales beyond the units at the start.
-    pub(super) oversold: i64,
+    pub(super) stock: Option<Count>,
 }
 
 /// The sales of a scheme of the lab.
@@ -71,18 +58,12 @@ pub(crate) struct SoldBy {
     scheme: Scheme,
     title: &'static str,
     #[serde(flatten)]
-    stock: Stock,
+    stock: Count,
 }
 
 impl SoldBy {
     pub(super) fn new(scheme: Scheme, count: Count) -> Self {
-        Self { scheme, title: scheme.title(), stock: count.into() }
-    }
-}
-
-impl From<Count> for Stock {
-    fn from(count: Count) -> Self {
-        Self { units: count.units, sold: count.sold, lost: count.lost(), oversold: count.oversold() }
+        Self { scheme, title: scheme.title(), stock: count }
     }
 }
 

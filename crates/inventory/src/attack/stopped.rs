@@ -100,7 +100,7 @@ async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, Att
         meter.count(Instant::now(), false);
     }
     let (left, sold) = sqlx::query_as(COUNT).bind(side.name()).fetch_one(&ground.pg).await?;
-    Ok(Count { units: UNITS, sold, left })
+    Ok(Count::new(UNITS, sold, left))
 }
 
 /// Sells a unit. `pause` runs between read and write, and returns whether to write.

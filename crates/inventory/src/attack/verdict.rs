@@ -1,9 +1,7 @@
 use indicatif::HumanCount;
 
-use super::{
-    Attack,
-    meter::{Figures, Stock},
-};
+use super::{Attack, meter::Figures};
+use crate::lab::Count;
 
 /// The result of an attack, in a sentence or two.
 pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
@@ -105,7 +103,7 @@ fn sold(side: &Figures) -> String {
 }
 
 /// Whether each sale is in the stock.
-fn known(stock: Stock) -> String {
+fn known(stock: Count) -> String {
     match stock.lost {
         0 => format!("the stock knows of all {} sales", units(stock.sold)),
         lost => format!("the stock does not know of {} of {} sales", units(lost), units(stock.sold)),
@@ -180,9 +178,9 @@ mod tests {
         for (attack, expected) in cases {
             assert_eq!(verdict(attack, &on, &off), expected);
         }
-        let stock = |sold, lost, oversold| Some(Stock { units: 100, sold, lost, oversold });
-        let fenced = Figures { stock: stock(100, 0, 0), failed: 10, ..on };
-        let unfenced = Figures { stock: stock(287, 187, 187), ..off };
+        let sold = |units| Some(Count::new(100, units, 0));
+        let fenced = Figures { stock: sold(100), failed: 10, ..on };
+        let unfenced = Figures { stock: sold(287), ..off };
         assert_eq!(
             verdict(Attack::LastUnit, &fenced, &unfenced),
             "With the defences 100 of 100 units were sold, and the stock knows of all 100 sales. Without them 287 of 100 \

@@ -155,8 +155,8 @@ fn lab(app: &App) -> Result<&Lab, Problem> {
 
 impl Shown {
     fn new(scheme: Scheme, count: Count) -> Self {
-        let Count { units, sold, left } = count;
-        Self { scheme: scheme.name(), units, sold, left, lost: count.lost(), oversold: count.oversold() }
+        let Count { units, sold, left, lost, oversold } = count;
+        Self { scheme: scheme.name(), units, sold, left, lost, oversold }
     }
 }
 

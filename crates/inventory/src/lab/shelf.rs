@@ -1,30 +1,30 @@
 //! The tables of a scheme, in a schema of its own.
 
+use serde::Serialize;
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgConnectOptions};
 
 /// Records a sale, on a connection with [`options`].
 pub(super) const RECORD: &str = "insert into sold default values";
 
 /// The sales of a scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Count {
     /// Units at the start.
     pub(crate) units: i64,
     /// Sales that were recorded.
     pub(crate) sold: i64,
     /// Units left.
+    #[serde(skip)]
     pub(crate) left: i64,
+    /// Sales that left no trace in the stock. Below zero: units that left it without a recorded sale.
+    pub(crate) lost: i64,
+    /// Sales beyond the units at the start.
+    pub(crate) oversold: i64,
 }
 
 impl Count {
-    /// Sales that left no trace in the stock. Below zero: units that left it without a recorded sale.
-    pub(crate) fn lost(self) -> i64 {
-        self.sold - (self.units - self.left)
-    }
-
-    /// Sales beyond the units at the start.
-    pub(crate) fn oversold(self) -> i64 {
-        (self.sold - self.units).max(0)
+    pub(crate) fn new(units: i64, sold: i64, left: i64) -> Self {
+        Self { units, sold, left, lost: sold - (units - left), oversold: (sold - units).max(0) }
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn count(pool: &PgPool, name: &str) -> Result<Count, sqlx::Erro
     let schema = schema(name);
     let sql = format!("select units, (select count(*) from {schema}.sold), quantity from {schema}.stock");
     let (units, sold, left) = sqlx::query_as(AssertSqlSafe(sql)).fetch_one(pool).await?;
-    Ok(Count { units, sold, left })
+    Ok(Count::new(units, sold, left))
 }
 
 #[cfg(test)]
@@ -72,9 +72,9 @@ mod tests {
 
     #[test]
     fn a_sale_without_trace_is_lost_and_one_beyond_the_units_is_oversold() {
-        let count = |sold, left| Count { units: 10, sold, left };
-        assert_eq!((count(4, 6).lost(), count(4, 6).oversold()), (0, 0));
-        assert_eq!((count(12, 3).lost(), count(12, 3).oversold()), (5, 2));
-        assert_eq!((count(3, 6).lost(), count(3, 6).oversold()), (-1, 0));
+        for (sold, left, lost, oversold) in [(4, 6, 0, 0), (12, 3, 5, 2), (3, 6, -1, 0)] {
+            let count = Count::new(10, sold, left);
+            assert_eq!((count.lost, count.oversold), (lost, oversold));
+        }
     }
 }

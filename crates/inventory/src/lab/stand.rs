@@ -110,11 +110,11 @@ impl Stand {
 
     /// The sales of the last run.
     pub(super) async fn count(&self) -> Result<Count, LabError> {
-        let mut count = shelf::count(&self.place.pg, &self.name).await?;
+        let count = shelf::count(&self.place.pg, &self.name).await?;
         if self.scheme.counts_in_redis() {
             let mut redis = self.world().await?.redis.clone();
             let left: Result<Option<i64>, _> = cmd("GET").arg(counter_key(&self.name)).query_async(&mut redis).await;
-            count.left = self.answered(left).await?.unwrap_or_default();
+            return Ok(Count::new(count.units, count.sold, self.answered(left).await?.unwrap_or_default()));
         }
         Ok(count)
     }
