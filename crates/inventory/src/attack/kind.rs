@@ -1,9 +1,9 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{AttackError, Callers, avalanche, breakdown, ground::Ground, last_unit, penetration, slow, stopped};
+use super::{AttackError, Callers, ground::Ground, last_unit, reads, stopped};
 #[cfg(feature = "demo")]
-use super::{flushed_redis, frozen_redis, killed, restarted_redis};
+use super::{killed, outage};
 
 /// An attack of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -158,20 +158,20 @@ impl Attack {
     /// Runs both sides to their end.
     pub(super) async fn run(self, ground: &Ground, callers: Callers) -> Result<(), AttackError> {
         match self {
-            Self::Breakdown => breakdown::run(ground, callers).await,
-            Self::Penetration => penetration::run(ground, callers).await,
-            Self::Avalanche => avalanche::run(ground, callers).await,
-            Self::SlowPostgres => slow::run(ground, callers).await,
+            Self::Breakdown => reads::breakdown(ground, callers).await,
+            Self::Penetration => reads::penetration(ground, callers).await,
+            Self::Avalanche => reads::avalanche(ground, callers).await,
+            Self::SlowPostgres => reads::slow_postgres(ground, callers).await,
             Self::LastUnit => Box::pin(last_unit::run(ground, callers)).await,
             Self::StoppedHolder => stopped::run(ground).await,
             #[cfg(feature = "demo")]
             Self::KilledHolder => killed::run(ground).await,
             #[cfg(feature = "demo")]
-            Self::FrozenRedis => frozen_redis::run(ground, callers).await,
+            Self::FrozenRedis => outage::frozen(ground, callers).await,
             #[cfg(feature = "demo")]
-            Self::RestartedRedis => restarted_redis::run(ground, callers).await,
+            Self::RestartedRedis => outage::restarted(ground, callers).await,
             #[cfg(feature = "demo")]
-            Self::FlushedRedis => flushed_redis::run(ground, callers).await,
+            Self::FlushedRedis => outage::flushed(ground, callers).await,
             #[cfg(not(feature = "demo"))]
             Self::KilledHolder | Self::FrozenRedis | Self::RestartedRedis | Self::FlushedRedis => {
                 Err(AttackError::Elsewhere(DEMO))

@@ -5,15 +5,9 @@
 //! service's data and pools. An instance runs one attack at a time, and only while `LAB` is on. An attack ends by
 //! itself, and can be stopped. An attack that harms a Redis starts that Redis itself.
 
-mod avalanche;
-mod breakdown;
 mod callers;
 mod desk;
 mod error;
-#[cfg(feature = "demo")]
-mod flushed_redis;
-#[cfg(feature = "demo")]
-mod frozen_redis;
 mod goods;
 mod ground;
 mod guarded;
@@ -30,12 +24,9 @@ mod naive;
 mod outage;
 #[cfg(feature = "demo")]
 mod own_redis;
-mod penetration;
 mod place;
-#[cfg(feature = "demo")]
-mod restarted_redis;
+mod reads;
 mod run;
-mod slow;
 mod stopped;
 mod verdict;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{AttackError, ground::Ground, guarded::Way};
+use super::{AttackError, Callers, ground::Ground, guarded::Way};
 
 const LOAD_MS: u64 = 20;
 
@@ -14,8 +14,37 @@ const KEYS: u32 = 20;
 /// How long the callers read before the outage.
 const WELL: Duration = Duration::from_secs(1);
 
+/// Redis stands still for five seconds.
+pub(super) async fn frozen(ground: &Ground, callers: Callers) -> Result<(), AttackError> {
+    let server = ground.server()?;
+    let freeze = async {
+        let frozen = server.freeze()?;
+        sleep(Duration::from_secs(5)).await;
+        drop(frozen);
+        Ok(())
+    };
+    run(ground, callers.get() / 20, 8, freeze).await
+}
+
+/// Redis is away for one second.
+pub(super) async fn restarted(ground: &Ground, callers: Callers) -> Result<(), AttackError> {
+    let server = ground.server()?;
+    let restart = async {
+        server.kill().await?;
+        sleep(Duration::from_secs(1)).await;
+        server.restart().await
+    };
+    run(ground, callers.get() / 4, 4, restart).await
+}
+
+/// Redis loses all its keys.
+pub(super) async fn flushed(ground: &Ground, callers: Callers) -> Result<(), AttackError> {
+    let server = ground.server()?;
+    run(ground, callers.get() / 2, 3, server.flush()).await
+}
+
 /// Has callers read both sides for `seconds`. The outage `befalls` begins after the first second.
-pub(super) async fn run(
+async fn run(
     ground: &Ground,
     per_second: u32,
     seconds: u32,
