@@ -16,34 +16,22 @@ pub(in crate::http) struct Endpoint {
 }
 
 /// `GET`, and `HEAD` with it.
-pub(in crate::http) fn get<H: Handler<T, App> + Documented<T>, T: 'static>(
-    handler: H,
-    summary: &'static str,
-) -> Endpoint {
+pub(in crate::http) fn get<H: Documented<T>, T: 'static>(handler: H, summary: &'static str) -> Endpoint {
     Endpoint::new::<H, T>(HttpMethod::Get, routing::get(handler), summary)
 }
 
 /// `PUT`
-pub(in crate::http) fn put<H: Handler<T, App> + Documented<T>, T: 'static>(
-    handler: H,
-    summary: &'static str,
-) -> Endpoint {
+pub(in crate::http) fn put<H: Documented<T>, T: 'static>(handler: H, summary: &'static str) -> Endpoint {
     Endpoint::new::<H, T>(HttpMethod::Put, routing::put(handler), summary)
 }
 
 /// `POST`
-pub(in crate::http) fn post<H: Handler<T, App> + Documented<T>, T: 'static>(
-    handler: H,
-    summary: &'static str,
-) -> Endpoint {
+pub(in crate::http) fn post<H: Documented<T>, T: 'static>(handler: H, summary: &'static str) -> Endpoint {
     Endpoint::new::<H, T>(HttpMethod::Post, routing::post(handler), summary)
 }
 
 /// `DELETE`
-pub(in crate::http) fn delete<H: Handler<T, App> + Documented<T>, T: 'static>(
-    handler: H,
-    summary: &'static str,
-) -> Endpoint {
+pub(in crate::http) fn delete<H: Documented<T>, T: 'static>(handler: H, summary: &'static str) -> Endpoint {
     Endpoint::new::<H, T>(HttpMethod::Delete, routing::delete(handler), summary)
 }
 
@@ -79,7 +67,7 @@ impl Endpoint {
 }
 
 /// A handler whose extractors are all in the document. `T` are the types of its arguments, as in [`Handler`].
-pub(in crate::http) trait Documented<T> {
+pub(in crate::http) trait Documented<T>: Handler<T, App> {
     fn document(operation: &mut Operation);
 }
 
@@ -87,7 +75,7 @@ macro_rules! documented {
     ($($argument:ident),*) => {
         impl<F, Answer, M, $($argument: Takes),*> Documented<(M, $($argument,)*)> for F
         where
-            F: FnOnce($($argument),*) -> Answer,
+            F: FnOnce($($argument),*) -> Answer + Handler<(M, $($argument,)*), App>,
         {
             fn document(_operation: &mut Operation) {
                 $($argument::takes(_operation);)*
