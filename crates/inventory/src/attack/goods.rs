@@ -61,7 +61,7 @@ impl Goods {
             .idle_timeout(IDLE)
             .acquire_timeout(PATIENCE)
             .connect_lazy_with(options.options([("search_path", "\"lab-attack\"")]));
-        Self { pool, meter: Arc::new(Meter::new()), load: Arc::default() }
+        Self { pool, meter: Arc::default(), load: Arc::default() }
     }
 
     /// The counts of this side in its current run.

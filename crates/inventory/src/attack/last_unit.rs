@@ -44,7 +44,7 @@ async fn served(ground: &Ground, buyers: u32, units: u32) -> Result<(), AttackEr
     for scheme in Scheme::served() {
         if !SCHEMES.contains(&scheme) {
             ground.lab.set(scheme, units.into()).await?;
-            let count = sell(ground, &Meter::new(), scheme, buyers).await?;
+            let count = sell(ground, &Meter::default(), scheme, buyers).await?;
             ground.sold_by(scheme, count);
         }
     }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The counts of one side since its run began.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Meter {
     answered: AtomicU64,
     failed: AtomicU64,
@@ -71,24 +71,12 @@ impl SoldBy {
 pub(super) struct Loading<'a>(&'a Meter);
 
 impl Meter {
-    pub(super) fn new() -> Self {
-        let zero = AtomicU64::default;
-        Self {
-            answered: zero(),
-            failed: zero(),
-            loads: zero(),
-            loading: zero(),
-            most_loading: zero(),
-            times: Mutex::new(Latencies::new()),
-        }
-    }
-
     /// Sets all counts to zero, except that of the statements under way.
     pub(super) fn reset(&self) {
         for count in [&self.answered, &self.failed, &self.loads, &self.most_loading] {
             count.store(0, Relaxed);
         }
-        *self.times.lock().unwrap_or_else(PoisonError::into_inner) = Latencies::new();
+        *self.times.lock().unwrap_or_else(PoisonError::into_inner) = Latencies::default();
     }
 
     /// Counts a caller that asked at `since`.

@@ -54,7 +54,7 @@ async fn come_and_go(client: ShopClient, lines: Arc<[OrderLine]>) {
 /// A visitor that buys a unit gives it back, so that the stock lasts. The console shows the answers.
 async fn visit(client: ShopClient, lines: Arc<[OrderLine]>, turn: usize) {
     let mut rng = SmallRng::from_rng(&mut rand::rng());
-    let mut tally = Tally::new();
+    let mut tally = Tally::default();
     let choice = if rng.random() { FAVOURITES.min(lines.len()) } else { lines.len() };
     let Some(line) = lines.get(rng.random_range(0..choice.max(1))) else { return };
     if rng.random_ratio(1, MISTYPES) {

@@ -178,7 +178,7 @@ mod tests {
     use crate::replay::cache_status::{CacheStatus, Source};
 
     fn report() -> Report {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         tally.adjust.record(Duration::from_millis(2));
         for source in [Source::Redis, Source::Redis, Source::Redis, Source::Load] {
             let cache = CacheStatus { source: Some(source), degraded: false };

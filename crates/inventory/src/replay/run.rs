@@ -128,7 +128,7 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
         workers.spawn(Arc::clone(&shared).work());
     }
     let mut verdicts = vec![Verdict::Unknown; shared.lines.len()];
-    let mut tally = Tally::new();
+    let mut tally = Tally::default();
     while let Some(worker) = workers.join_next().await {
         let (reached, seen) = worker.map_err(ReplayError::Worker)??;
         for (index, verdict) in reached {
@@ -152,7 +152,7 @@ impl Shared {
     /// Takes the next line until there is none.
     async fn work(self: Arc<Self>) -> Result<(Vec<(usize, Verdict)>, Tally), JournalError> {
         let mut rng = SmallRng::from_os_rng();
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         let mut reached = Vec::new();
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);

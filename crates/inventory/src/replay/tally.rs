@@ -14,7 +14,7 @@ const LONGEST_MICROS: u64 = 60_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// The counts of one worker. They are added up at the end, so that workers share nothing while they run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) adjust: Latencies,
     pub(crate) get: Latencies,
@@ -43,18 +43,6 @@ pub struct Reads {
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
-        Self {
-            adjust: Latencies::new(),
-            get: Latencies::new(),
-            retries: 0,
-            replayed: 0,
-            line_failures: BTreeMap::new(),
-            read_failures: BTreeMap::new(),
-            reads: Reads::default(),
-        }
-    }
-
     pub(crate) fn add(&mut self, other: &Self) {
         self.adjust.add(&other.adjust);
         self.get.add(&other.get);
@@ -88,13 +76,14 @@ fn add<K: Clone + Ord>(all: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
     }
 }
 
-impl Latencies {
-    pub(crate) fn new() -> Self {
-        let histogram = Histogram::new_with_max(LONGEST_MICROS, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants that the histogram accepts");
-        Self(histogram)
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_max(LONGEST_MICROS, SIGNIFICANT_DIGITS);
+        Self(histogram.expect("the bounds are constants that the histogram accepts"))
     }
+}
 
+impl Latencies {
     pub(crate) fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(LONGEST_MICROS));
     }
@@ -158,9 +147,9 @@ mod tests {
 
     #[test]
     fn tallies_of_workers_add_up() {
-        let mut all = Tally::new();
+        let mut all = Tally::default();
         for millis in [1, 3] {
-            let mut one = Tally::new();
+            let mut one = Tally::default();
             one.adjust.record(Duration::from_millis(millis));
             one.retries = 2;
             one.read(StatusCode::OK, CacheStatus { source: Some(Source::Redis), degraded: false }, b"{}");
@@ -176,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_latency_beyond_the_bounds_counts_as_the_longest() {
-        let mut latencies = Latencies::new();
+        let mut latencies = Latencies::default();
         latencies.record(Duration::from_secs(3600));
         assert_eq!(latencies.count(), 1);
         assert!(latencies.max() <= Duration::from_secs(61));
