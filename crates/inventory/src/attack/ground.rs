@@ -6,8 +6,6 @@ use std::{
 use futures_util::{StreamExt, stream};
 #[cfg(feature = "demo")]
 use rand::Rng;
-use sqlx::{PgPool, postgres::PgConnectOptions};
-use stockade::{Locks, Redis};
 use tokio::time::Instant;
 #[cfg(feature = "demo")]
 use tokio::time::interval;
@@ -22,7 +20,7 @@ use super::{
 };
 #[cfg(feature = "demo")]
 use super::{lab_process::LabProcess, own_redis::OwnRedis};
-use crate::lab::{Count, Lab, Scheme};
+use crate::lab::{Count, Scheme};
 
 /// How many callers of [`Ground::pace`] wait at once on each side at most.
 #[cfg(feature = "demo")]
@@ -37,11 +35,7 @@ const LAST: Duration = Duration::from_secs(1);
 pub(super) struct Ground {
     pub(super) on: Arc<Guarded>,
     pub(super) off: Arc<Naive>,
-    pub(super) pg: PgPool,
-    pub(super) options: PgConnectOptions,
-    pub(super) redis: Redis,
-    pub(super) locks: Locks,
-    pub(super) lab: Lab,
+    pub(super) place: Place,
     began: OnceLock<Instant>,
     sold: OnceLock<[Count; 2]>,
     schemes: Mutex<Vec<SoldBy>>,
@@ -55,20 +49,12 @@ pub(super) struct Ground {
 
 impl Ground {
     pub(super) fn new(on: Arc<Guarded>, off: Naive, place: &Place) -> Self {
-        let Place { pg, options, redis, locks, lab, .. } = place;
-        let (pg, options, redis) = (pg.clone(), options.clone(), redis.clone());
-        let (locks, lab) = (locks.clone(), lab.clone());
-        let (off, began, sold) = (Arc::new(off), OnceLock::new(), OnceLock::new());
         Self {
             on,
-            off,
-            pg,
-            options,
-            redis,
-            locks,
-            lab,
-            began,
-            sold,
+            off: Arc::new(off),
+            place: place.clone(),
+            began: OnceLock::new(),
+            sold: OnceLock::new(),
             schemes: Mutex::default(),
             #[cfg(feature = "demo")]
             server: None,
@@ -108,7 +94,7 @@ impl Ground {
 
     /// Makes the table, empties both caches, and makes each load take `load_ms` milliseconds.
     pub(super) async fn prepare(&self, load_ms: u64) -> Result<(), AttackError> {
-        goods::make(&self.pg).await?;
+        goods::make(&self.place.pg).await?;
         self.on.settled().await;
         self.on.clear().await?;
         self.off.clear().await?;

@@ -53,7 +53,7 @@ pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
     let [on, off] = ground.meters();
     let with = join_all((0..WAITERS).map(async |_| {
         let since = Instant::now();
-        let lock = ground.locks.write(&ITEM).wait(PATIENCE).acquire().await;
+        let lock = ground.place.locks.write(&ITEM).wait(PATIENCE).acquire().await;
         on.count(since, lock.is_ok());
         if let Ok(lock) = lock {
             let _ = lock.release().await;
@@ -66,7 +66,7 @@ pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
         if is_held { ground.off.unlock().await } else { Ok(()) }
     }));
     let killed = async {
-        let _ = timeout(ALL_WAIT, all_wait(&ground.locks)).await;
+        let _ = timeout(ALL_WAIT, all_wait(&ground.place.locks)).await;
         holder.kill().await.map_err(AttackError::holder)
     };
     let (_, without, killed) = tokio::join!(with, without, killed);

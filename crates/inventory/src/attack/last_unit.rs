@@ -21,7 +21,7 @@ pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackE
     let units = (callers.get() / 20).max(1);
     let buyers = 3 * units;
     for scheme in SCHEMES {
-        ground.lab.set(scheme, units.into()).await?;
+        ground.place.lab.set(scheme, units.into()).await?;
     }
     ground.begin();
     let [on, off] = ground.meters();
@@ -43,7 +43,7 @@ pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackE
 async fn served(ground: &Ground, buyers: u32, units: u32) -> Result<(), AttackError> {
     for scheme in Scheme::served() {
         if !SCHEMES.contains(&scheme) {
-            ground.lab.set(scheme, units.into()).await?;
+            ground.place.lab.set(scheme, units.into()).await?;
             let count = sell(ground, &Meter::default(), scheme, buyers).await?;
             ground.sold_by(scheme, count);
         }
@@ -70,9 +70,9 @@ async fn apart(_ground: &Ground, _units: u32) -> Result<(), AttackError> {
 /// Each buyer wants one unit.
 async fn sell(ground: &Ground, meter: &Meter, scheme: Scheme, buyers: u32) -> Result<Count, AttackError> {
     let buy = |_| {
-        let (lab, since) = (ground.lab.clone(), Instant::now());
+        let (lab, since) = (ground.place.lab.clone(), Instant::now());
         async move { meter.count(since, lab.sell(scheme).await.is_ok()) }
     };
     stream::iter(0..buyers).for_each_concurrent(AT_ONCE, buy).await;
-    Ok(ground.lab.count(scheme).await?)
+    Ok(ground.place.lab.count(scheme).await?)
 }

@@ -4,7 +4,7 @@ use stockade::{Locks, Redis};
 use crate::lab::Lab;
 
 /// The parts of the service that the attacks use.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) pg: PgPool,
     pub(crate) options: PgConnectOptions,

@@ -42,10 +42,10 @@ enum Side {
 }
 
 pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
-    goods::make(&ground.pg).await?;
-    sqlx::query(SET).execute(&ground.pg).await?;
+    goods::make(&ground.place.pg).await?;
+    sqlx::query(SET).execute(&ground.place.pg).await?;
     for side in [Side::Fenced, Side::Unfenced] {
-        sqlx::query(RESET).bind(side.name()).bind(UNITS).execute(&ground.pg).await?;
+        sqlx::query(RESET).bind(side.name()).bind(UNITS).execute(&ground.place.pg).await?;
     }
     ground.begin();
     let [on, off] = ground.meters();
@@ -58,7 +58,7 @@ pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
 async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, AttackError> {
     let (stopped, mut stops) = mpsc::channel(1);
     let (go_on, goes_on) = blocking::sync_channel(1);
-    let (redis, options) = (ground.redis.clone(), ground.options.clone());
+    let (redis, options) = (ground.place.redis.clone(), ground.place.options.clone());
     let holder = spawn_blocking(move || {
         let holding = async {
             let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
@@ -88,8 +88,8 @@ async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, Att
     });
     while stops.recv().await.is_some() {
         let since = Instant::now();
-        let guard = ground.locks.write(&side.item()).wait(PATIENCE).acquire().await?;
-        let sold = sell(&ground.pg, &guard, side, || true).await;
+        let guard = ground.place.locks.write(&side.item()).wait(PATIENCE).acquire().await?;
+        let sold = sell(&ground.place.pg, &guard, side, || true).await;
         let _ = guard.release().await;
         meter.count(since, sold?);
         // A holder that has ended needs no signal.
@@ -99,7 +99,7 @@ async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, Att
     for _ in 0..refused {
         meter.count(Instant::now(), false);
     }
-    let (left, sold) = sqlx::query_as(COUNT).bind(side.name()).fetch_one(&ground.pg).await?;
+    let (left, sold) = sqlx::query_as(COUNT).bind(side.name()).fetch_one(&ground.place.pg).await?;
     Ok(Count::new(UNITS, sold, left))
 }
 
