@@ -15,7 +15,7 @@ use super::{
 use crate::db::idempotency::{Fingerprint, Stored};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// `Idempotency-Key`: 1 to 255 visible ASCII characters.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::error::Error;
 use axum::{
     Json,
     extract::{FromRequestParts, State},
-    http::{HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    http::{HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use utoipa::{
 use super::{
     JsonBody, Problem, ProblemType,
     flash::{NO_SALE, not_stored},
-    idempotency::IdempotencyKey,
+    idempotency::{IDEMPOTENT_REPLAYED, IdempotencyKey},
     openapi::{self, Endpoint, Header, Operation, Takes},
     path,
 };
@@ -161,7 +161,6 @@ async fn look_back(app: &App, sku: &Sku, asked: &Asked, is_repeatable: bool) -> 
 }
 
 fn created(sku: &Sku, asked: &Asked, id: &str, state: &'static str, again: bool) -> Result<Response, Problem> {
-    const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
     let shown = Shown { id, sku, customer: asked.customer.as_str(), quantity: asked.quantity.get(), state };
     let location = [(header::LOCATION, format!("/flash/{}/reservations/{id}", sku.path_segment()))];
     let again = again.then_some([(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))]);
@@ -170,7 +169,7 @@ fn created(sku: &Sku, asked: &Asked, id: &str, state: &'static str, again: bool)
 
 fn outcome(answer: &Result<Response, Problem>) -> FlashOutcome {
     match answer {
-        Ok(response) if response.headers().contains_key("idempotent-replayed") => FlashOutcome::Replayed,
+        Ok(response) if response.headers().contains_key(IDEMPOTENT_REPLAYED) => FlashOutcome::Replayed,
         Ok(_) => FlashOutcome::Reserved,
         Err(problem) => match problem.problem_type() {
             ProblemType::SoldOut => FlashOutcome::SoldOut,
