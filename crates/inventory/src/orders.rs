@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Delta, Sku};
+use crate::domain::{Delta, Reference, Sku};
 
 /// One order line that moves stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub enum Skip {
     Malformed,
     /// No invoice number.
     NoInvoice,
+    /// The invoice number has control characters, or more characters than a reference may have.
+    BadInvoice,
     /// The SKU is blank, too long, has control characters, or is `.` or `..`, which no URL path can name.
     BadSku,
     /// The quantity is no whole number.
@@ -52,6 +54,7 @@ impl fmt::Display for Skip {
         f.write_str(match self {
             Self::Malformed => "malformed",
             Self::NoInvoice => "no invoice",
+            Self::BadInvoice => "bad invoice",
             Self::BadSku => "bad SKU",
             Self::BadQuantity => "bad quantity",
             Self::ZeroQuantity => "zero quantity",
@@ -156,7 +159,11 @@ impl Record {
             return Err(Skip::ZeroQuantity);
         }
         let delta = quantity.checked_neg().and_then(|delta| Delta::new(delta).ok()).ok_or(Skip::TooManyUnits)?;
-        Ok(OrderLine { number, invoice: self.invoice, sku, delta })
+        let line = OrderLine { number, invoice: self.invoice, sku, delta };
+        match Reference::new(line.reference()) {
+            Ok(_) => Ok(line),
+            Err(_) => Err(Skip::BadInvoice),
+        }
     }
 }
 
@@ -220,7 +227,9 @@ mod tests {
         let orders = parse(&format!(
             "1,A,x,0,1,,UK\n2,A,x,1.5,1,,UK\n3,A,x,,1,,UK\n4,A,x,1e3,1,,UK\n5, ,x,1,1,,UK\n6,..,x,1,1,,UK\n\
              7,{long},x,1,1,,UK\n8,A\tB,x,1,1,,UK\n,A,x,1,1,,UK\n10,A,x\n11,A,x,1000000001,1,,UK\n\
-             12,A,x,-9223372036854775808,1,,UK\n13,A,x,99999999999999999999,1,,UK\n14,A,x,-1,1,,UK\n"
+             12,A,x,-9223372036854775808,1,,UK\n13,A,x,99999999999999999999,1,,UK\n14,A,x,-1,1,,UK\n\
+             \"15\n\",A,x,1,1,,UK\n{},A,x,1,1,,UK\n",
+            "1".repeat(200)
         ));
         assert_eq!(orders.lines.len(), 1);
         assert_eq!(orders.lines[0].reference(), "14#14", "skipped lines keep their numbers");
@@ -229,6 +238,7 @@ mod tests {
             [
                 (Skip::Malformed, 1),
                 (Skip::NoInvoice, 1),
+                (Skip::BadInvoice, 2),
                 (Skip::BadSku, 4),
                 (Skip::BadQuantity, 4),
                 (Skip::ZeroQuantity, 1),

@@ -127,8 +127,8 @@ impl Stage {
 
     /// Visitors for both instances.
     fn traffic(&self) -> Result<Traffic, DemoError> {
-        let targets = self.instances.iter().map(|instance| instance.url.clone()).collect();
-        Ok(Traffic::start(ShopClient::http(CONNECTIONS)?, targets, Arc::clone(&self.lines)))
+        let targets: Arc<[_]> = self.instances.iter().map(|instance| instance.url.clone()).collect();
+        Ok(Traffic::start(ShopClient::http(CONNECTIONS, &*targets)?, targets, Arc::clone(&self.lines)))
     }
 
     /// The link to a tab of the console. It contains the token, which ends with the demonstration.

@@ -12,17 +12,17 @@ pub struct Args {
     #[arg(long, env = "REPLAY_CSV", value_name = "FILE")]
     pub csv: PathBuf,
     /// Base URLs of the instances; lines go round them.
-    #[arg(long, env = "REPLAY_TARGET", value_name = "URL", required = true, num_args = 1.., value_delimiter = ',')]
+    #[arg(long, env = "REPLAY_TARGET", value_name = "URL", required = true, num_args = 1.., value_delimiter = ',', value_parser = http_url)]
     pub target: Vec<Url>,
     /// Ops URLs of the instances, to read their counts from /metrics.
-    #[arg(long, env = "REPLAY_OPS", value_name = "URL", num_args = 1.., value_delimiter = ',')]
+    #[arg(long, env = "REPLAY_OPS", value_name = "URL", num_args = 1.., value_delimiter = ',', value_parser = http_url)]
     pub ops: Vec<Url>,
     /// How many order lines are under way at once.
     #[arg(long, env = "REPLAY_CONCURRENCY", value_name = "N", default_value = "32")]
     pub concurrency: NonZeroUsize,
     /// Order lines begun per second; without it as fast as they are answered. With it, latency counts from the moment
     /// a line was due, so that a service that stalls can't hide it.
-    #[arg(long, env = "REPLAY_RATE", value_name = "LINES", value_parser = positive)]
+    #[arg(long, env = "REPLAY_RATE", value_name = "LINES", value_parser = rate)]
     pub rate: Option<f64>,
     /// Send only the first N lines that move stock.
     #[arg(long, env = "REPLAY_LIMIT", value_name = "N")]
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, env = "REPLAY_RETRIES", value_name = "N", default_value = "12")]
     pub retries: u32,
     /// Gives an order line up after this long.
-    #[arg(long, env = "REPLAY_GIVE_UP_AFTER", value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    #[arg(long, env = "REPLAY_GIVE_UP_AFTER", value_name = "DURATION", default_value = "30s", value_parser = patience)]
     pub give_up_after: Duration,
     /// The name of this run, a part of its idempotency keys. With the name of an earlier run, its lines are not applied
     /// again while the service remembers them. Default: a new name.
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, env = "REPLAY_STATE", value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// The operators' port of an instance, whose ledger is checked before and after. Needs --admin-token.
-    #[arg(long, env = "REPLAY_ADMIN", value_name = "URL", requires = "admin_token")]
+    #[arg(long, env = "REPLAY_ADMIN", value_name = "URL", requires = "admin_token", value_parser = http_url)]
     pub admin: Option<Url>,
     /// The ADMIN_TOKEN of that instance.
     #[arg(long, env = "ADMIN_TOKEN", value_name = "TOKEN", hide_env_values = true)]
@@ -64,10 +64,28 @@ pub enum ReportFormat {
     Json,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+fn http_url(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|error| format!("{error}"))?;
+    if matches!(url.scheme(), "http" | "https") {
+        Ok(url)
+    } else {
+        Err("give a URL with http:// or https://".to_owned())
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err("give a number above 0".to_owned()),
+        Ok(number) if (0.001..=1e6).contains(&number) => Ok(number),
+        _ => Err("give a number from 0.001 to 1000000".to_owned()),
+    }
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+    match humantime::parse_duration(text) {
+        Ok(limit) if limit <= LONGEST => Ok(limit),
+        Ok(_) => Err("give at most 7days".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

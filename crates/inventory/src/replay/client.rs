@@ -1,8 +1,9 @@
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use rand::rngs::SmallRng;
 use reqwest::Url;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -40,14 +41,17 @@ impl ShopClient {
         Self { http, targets, run, limits }
     }
 
-    /// The HTTP client for [`ShopClient::new`].
-    pub(crate) fn http(connections: usize) -> Result<reqwest::Client, reqwest::Error> {
-        reqwest::Client::builder()
+    /// The HTTP client for [`ShopClient::new`]. No proxy of the environment is asked for instances on this machine.
+    pub(crate) fn http<'a>(
+        connections: usize,
+        instances: impl IntoIterator<Item = &'a Url>,
+    ) -> Result<reqwest::Client, reqwest::Error> {
+        let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(REQUEST_TIMEOUT)
             .pool_max_idle_per_host(connections)
-            .tcp_nodelay(true)
-            .build()
+            .tcp_nodelay(true);
+        if instances.into_iter().all(is_local) { client.no_proxy() } else { client }.build()
     }
 
     /// Applies one order line, trying again as long as that is safe and may help. Each attempt goes to the next
@@ -62,7 +66,7 @@ impl ShopClient {
         tally: &mut Tally,
     ) -> Verdict {
         let reference = line.reference();
-        let key = format!("{}:{reference}", self.run);
+        let key = key(&self.run, &reference);
         let body = Adjustment { delta: line.delta.get(), reference: &reference };
         let mut backoff = Backoff::new(self.limits, Instant::now());
         // One attempt without a clear answer makes the line's fate unknown until a later one settles it.
@@ -129,6 +133,18 @@ impl ShopClient {
     }
 }
 
+/// The idempotency key of a line: its reference, or a hash of one that a header can't carry.
+fn key(run: &str, reference: &str) -> String {
+    const LONGEST: usize = 150;
+    let fits = reference.len() <= LONGEST && reference.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits { format!("{run}:{reference}") } else { format!("{run}:{:x}", Sha256::digest(reference)) }
+}
+
+fn is_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,7 +152,7 @@ mod tests {
     fn client(targets: &[&str]) -> ShopClient {
         let limits = RetryLimits { retries: 3, total: Duration::from_secs(5) };
         let targets = targets.iter().map(|url| url.parse().unwrap()).collect();
-        ShopClient::new(ShopClient::http(4).unwrap(), targets, "t".into(), limits)
+        ShopClient::new(ShopClient::http(4, &*targets).unwrap(), Arc::clone(&targets), "t".into(), limits)
     }
 
     #[test]

@@ -4,10 +4,11 @@ use rand::Rng;
 use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
 use super::{
-    Args, AuditError, Journal, Lines, Plan, ReplayError, ReportFormat, RetryLimits,
+    Args, AuditError, Journal, Lines, Plan, ReplayError, Report, ReportFormat, RetryLimits,
     audit::{Audit, Auditor, Ledger},
     client::ShopClient,
     replay,
+    tally::Tally,
 };
 use crate::{console, orders::Orders, traces::Exporter};
 
@@ -62,12 +63,15 @@ async fn from_args(args: Args) -> Result<Outcome, ReplayError> {
     let run = journal.as_ref().map(|journal| journal.run().to_owned()).or(args.run).unwrap_or_else(new_name);
     console::note(&format!("run {run}: {} order lines, {} of them settled before", all, all - lines.len()));
     let auditor = match (args.admin, args.admin_token) {
-        (Some(url), Some(token)) => Some(Auditor::new(ShopClient::http(1).map_err(ReplayError::Client)?, url, token)),
+        (Some(url), Some(token)) => {
+            let http = ShopClient::http(1, [&url]).map_err(ReplayError::Client)?;
+            Some(Auditor::new(http, url, token))
+        }
         _ => None,
     };
     let before = ask(auditor.as_ref()).await?;
-    let lines = if lines.is_empty() {
-        Lines::default()
+    let report = if lines.is_empty() {
+        Report::new(&[], &Tally::default(), skipped, None, Duration::ZERO)
     } else {
         let plan = Plan {
             lines: lines.into(),
@@ -81,13 +85,13 @@ async fn from_args(args: Args) -> Result<Outcome, ReplayError> {
             run,
             journal,
         };
-        let report = replay(plan).await?.report;
-        match args.report {
-            ReportFormat::Text => console::out(&report.to_string()),
-            ReportFormat::Json => console::out(&serde_json::json!(report).to_string()),
-        }
-        report.lines
+        replay(plan).await?.report
     };
+    match args.report {
+        ReportFormat::Text => console::out(&report.to_string()),
+        ReportFormat::Json => console::out(&serde_json::json!(report).to_string()),
+    }
+    let lines = report.lines;
     let after = ask(auditor.as_ref()).await?;
     let new = lines.applied.saturating_sub(lines.replayed);
     let audit = before.zip(after).map(|(before, after)| Audit::new(before, after, new));

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     config::ConfigError,
+    console,
     orders::{OrderLine, OrdersError, Skip},
 };
 
@@ -110,7 +111,8 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
     if plan.lines.is_empty() || plan.targets.is_empty() {
         return Err(ReplayError::Empty);
     }
-    let http = ShopClient::http(plan.concurrency.get()).map_err(ReplayError::Client)?;
+    let http =
+        ShopClient::http(plan.concurrency.get(), plan.targets.iter().chain(&plan.ops)).map_err(ReplayError::Client)?;
     let before = Counters::scrape(&http, &plan.ops).await.map_err(ReplayError::Metrics)?;
     let shared = Arc::new(Shared {
         client: ShopClient::new(http.clone(), plan.targets.into(), plan.run.into(), plan.limits),
@@ -142,7 +144,14 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
     let counters = if plan.ops.is_empty() {
         None
     } else {
-        Some(Counters::scrape(&http, &plan.ops).await.map_err(ReplayError::Metrics)?.since(before))
+        // An instance may be gone by now, which is no reason to keep the figures of the lines back.
+        match Counters::scrape(&http, &plan.ops).await {
+            Ok(after) => Some(after.since(before)),
+            Err(error) => {
+                console::note(&format!("the counts of the instances are left out: {}", console::chain(&error)));
+                None
+            }
+        }
     };
     let report = Report::new(&verdicts, &tally, plan.skipped, counters, elapsed);
     Ok(Replay { verdicts, report })

@@ -13,7 +13,11 @@ use axum::{
 };
 use inventory::replay::{Plan, Replay, RetryLimits, Source, Verdict, replay};
 use serde_json::json;
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    task::JoinSet,
+};
 
 use crate::stock_db::line;
 
@@ -47,7 +51,11 @@ impl ScriptedService {
     }
 
     async fn replay(&self, skus: &[&str], retries: u32) -> Replay {
-        let plan = Plan {
+        replay(self.plan(skus, retries)).await.unwrap()
+    }
+
+    fn plan(&self, skus: &[&str], retries: u32) -> Plan {
+        Plan {
             lines: (1..).zip(skus).map(|(number, sku)| line(number, sku, -1)).collect(),
             skipped: BTreeMap::new(),
             targets: self.targets.clone(),
@@ -58,8 +66,7 @@ impl ScriptedService {
             limits: RetryLimits { retries, total: Duration::from_secs(30) },
             journal: None,
             run: "run".to_owned(),
-        };
-        replay(plan).await.unwrap()
+        }
     }
 }
 
@@ -128,6 +135,39 @@ async fn every_answer_leads_to_the_verdict_that_it_proves() {
         let turns = attempts.windows(2).all(|pair| pair[0].0 != pair[1].0);
         assert!(turns, "{sku}: every attempt goes to the next instance: {attempts:?}");
     }
+}
+
+#[tokio::test]
+async fn an_invoice_that_no_header_can_carry_has_a_key_of_its_own() {
+    let service = ScriptedService::start().await;
+    let mut plan = service.plan(&["ok", "ok"], 0);
+    let mut lines = plan.lines.to_vec();
+    for (line, invoice) in lines.iter_mut().zip(["A 7", "Ä 7"]) {
+        line.invoice = invoice.to_owned();
+    }
+    plan.lines = lines.into();
+    assert_eq!(replay(plan).await.unwrap().verdicts, [Verdict::Applied; 2]);
+    let attempts = service.attempts.lock().unwrap();
+    let keys: Vec<_> = attempts["ok"].iter().map(|(_, key)| key).collect();
+    assert!(keys.len() == 2 && keys[0] != keys[1] && keys.iter().all(|key| key.starts_with("run:")), "{keys:?}");
+}
+
+/// The operators' port answers once, and is gone when the lines are sent.
+#[tokio::test]
+async fn the_report_is_made_although_an_instance_is_gone_at_its_end() {
+    let service = ScriptedService::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let ops = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let mut once = JoinSet::new();
+    once.spawn(async move {
+        let (mut socket, _) = listener.accept().await?;
+        drop(listener);
+        socket.read(&mut [0; 1024]).await?;
+        socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await
+    });
+    let plan = Plan { ops: vec![ops], ..service.plan(&["ok"], 0) };
+    let Replay { verdicts, report, .. } = replay(plan).await.unwrap();
+    assert_eq!((verdicts, report.fleet), (vec![Verdict::Applied], None));
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ async fn a_replay_goes_on_where_it_was_killed_and_applies_nothing_twice() {
     assert!(output.contains("audit: ok (2 SKUs, 8 movements, 2 of them new)"), "{output}");
     assert_eq!(adjustments().await, 6);
     let (ended, output) = replay(&instance, &folder, &[]).await;
-    assert!(ended && output.contains("6 of them settled before"), "{output}");
+    assert!(ended && output.contains("6 of them settled before") && output.contains("applied 0"), "{output}");
     assert_eq!(adjustments().await, 6);
 
     // A unit that no movement explains.
@@ -71,7 +71,10 @@ async fn a_replay_goes_on_where_it_was_killed_and_applies_nothing_twice() {
         (&["--admin", &instance.ops, "--admin-token", "wrong"], "ADMIN_TOKEN"),
         (&["--admin", &instance.url, "--admin-token", ADMIN_TOKEN], "404"),
         (&["--admin", &instance.ops], "--admin-token"),
-        (&["--rate", "0"], "above 0"),
+        (&["--rate", "0"], "from 0.001 to 1000000"),
+        (&["--rate", "1e-300"], "from 0.001 to 1000000"),
+        (&["--give-up-after", "500000000000years"], "7days"),
+        (&["--ops", "ftp://127.0.0.1"], "http://"),
     ] {
         let (ended, output) = replay(&instance, &folder, options).await;
         assert!(!ended && output.contains(said), "{options:?}: {output}");
