@@ -29,28 +29,7 @@ impl Rejection {
     /// A refusal of this kind, with a retry after a second if the kind allows a retry.
     #[must_use]
     pub fn new(problem: Problem) -> Self {
-        let retry_after = match problem {
-            Problem::LockTimeout
-            | Problem::QueueFull
-            | Problem::LockStoreUnavailable
-            | Problem::FenceStale
-            | Problem::FenceBusy
-            | Problem::DatabaseUnavailable
-            | Problem::StrictCacheUnavailable
-            | Problem::LeaseLost
-            | Problem::LoadShed
-            | Problem::ShuttingDown => Some(SOON),
-            // The same request would fail again, or could be applied twice after an unknown outcome.
-            Problem::BadRequest
-            | Problem::NotFound
-            | Problem::BodyTimeout
-            | Problem::BodyTooLarge
-            | Problem::NestedLock
-            | Problem::Internal
-            | Problem::UpgradeRefused
-            | Problem::OutcomeUnknown => None,
-        };
-        Self { problem, retry_after }
+        Self { problem, retry_after: problem.allows_retry().then_some(SOON) }
     }
 
     /// Says when a retry makes sense.
