@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::{LinkError, Redirects, Script},
+    redis::{Link, LinkError, Redirects, Script},
     resource::{Bucket, Key},
     store::{Force, Forced, Inspection, LockError, Token},
 };
@@ -60,7 +60,7 @@ impl Inner {
     }
 
     pub(super) async fn seed(&self, key: &Key, token: Token) -> Result<(), LockError> {
-        self.floors.note(key, token);
+        self.floors.note(key, token.get());
         let floor = vec![self.keys.floor(key.bucket())];
         self.call(key, &SEED, floor, |_| vec![token.to_string().into_bytes()]).await.map(drop)
     }
@@ -69,7 +69,7 @@ impl Inner {
         let args = |handing: &Handing<'_>| calls::force(force, handing);
         let reply = self.call(key, &FORCE, self.keys.of(key), args).await?;
         let (holders, token) = replies::forced(&reply).map_err(|error| unavailable(&error))?;
-        self.floors.note(key, token);
+        self.floors.note(key, token.get());
         Ok(Forced { holders, token })
     }
 
@@ -91,21 +91,32 @@ impl Inner {
 
     async fn list_shard(&self, shard: &Shard, limit: usize) -> Result<BTreeSet<String>, LockError> {
         shard.link.attempted().await;
-        let mut found = BTreeSet::new();
-        let mut cursor = "0".to_owned();
-        for _ in 0..SCANS {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(self.keys.states()).arg("COUNT").arg(SCANNED);
-            let reply = shard.link.command("scan", scan).await;
-            let reply = reply.map_err(|error| unavailable_as(&error, shard.link.unfit()))?;
-            let page: (String, Vec<String>) =
-                redis::from_redis_value(reply).map_err(|_| unavailable(&LinkError::Protocol { op: "scan" }))?;
-            found.extend(page.1.iter().filter_map(|name| Keys::resource(name)).map(str::to_owned));
-            cursor = page.0;
-            if cursor == "0" || found.len() >= limit {
-                break;
-            }
-        }
-        Ok(found)
+        let found = scan(&shard.link, &self.keys.states(), limit, Keys::resource).await;
+        found.map_err(|error| unavailable_as(&error, shard.link.unfit()))
     }
+}
+
+/// The resources of the keys of one server that match `pattern`, until there are `limit`. `resource` takes the resource
+/// from the name of a key.
+pub(in crate::store) async fn scan(
+    link: &Link,
+    pattern: &str,
+    limit: usize,
+    resource: fn(&str) -> Option<&str>,
+) -> Result<BTreeSet<String>, LinkError> {
+    let mut found = BTreeSet::new();
+    let mut cursor = "0".to_owned();
+    for _ in 0..SCANS {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED);
+        let reply = link.command("scan", scan).await?;
+        let page: (String, Vec<String>) =
+            redis::from_redis_value(reply).map_err(|_| LinkError::Protocol { op: "scan" })?;
+        found.extend(page.1.iter().filter_map(|name| resource(name)).map(str::to_owned));
+        cursor = page.0;
+        if cursor == "0" || found.len() >= limit {
+            break;
+        }
+    }
+    Ok(found)
 }

@@ -1,6 +1,6 @@
 //! What a process tells and asks a server before a new connection is open to callers.
 
-use futures_util::future::{join, join_all, try_join_all};
+use futures_util::future::{join, join_all};
 
 use super::{
     commands::replies::{joined, time},
@@ -28,11 +28,7 @@ pub(super) async fn shake_hands(
         return by_bucket(inner, shard, buckets, handshake).await;
     }
     if up.new_run {
-        // Sent together: one round trip for each of 256 floors could exceed the time limit of a handshake.
-        let seeds = inner.floors.seen().into_iter().map(|(bucket, floor)| async move {
-            handshake.call(&SEED, &[inner.keys.floor(bucket)], &[floor.to_string().into_bytes()]).await
-        });
-        try_join_all(seeds).await?;
+        inner.floors.seed(handshake, |bucket| inner.keys.floor(bucket)).await?;
     }
     let (sent, marker) = (Instant::now(), inner.keys.marker(Bucket::FIRST));
     let reply = handshake.call(&JOIN, &[marker], &[shard.run_name()]).await?;

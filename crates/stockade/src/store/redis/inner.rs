@@ -13,6 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     acquire::{Mailbox, ReaskThrottle},
     commands::keys::Keys,
+    floors::Floors,
     holding::HeldTable,
     messages::Waiters,
     options::Options,
@@ -24,7 +25,7 @@ use crate::{
     clock::Instant,
     redis::{LinkError, RoutedLink},
     resource::{Bucket, Key},
-    store::{LockError, Owner, Token, Unavailable},
+    store::{LockError, Owner, Unavailable},
 };
 
 /// What the parts of a store share.
@@ -63,7 +64,7 @@ impl Inner {
     /// Tells a node of a cluster the largest token seen in the bucket before the node makes another. A node that was
     /// promoted, or lost its data, may not know it.
     pub(super) async fn raise_floor(&self, shard: &Shard, bucket: Bucket) -> Result<(), LinkError> {
-        let floor = self.floors.of(bucket);
+        let floor = self.floors.of(bucket).load(Ordering::Relaxed);
         if !shard.is_partial() || floor == 0 || shard.state.has_floor(bucket) {
             return Ok(());
         }
@@ -105,33 +106,6 @@ impl Inner {
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").field("shards", &self.shards).finish_non_exhaustive()
-    }
-}
-
-/// The largest token that this process has seen in each bucket. A server that comes back without its floors is seeded
-/// with it.
-#[derive(Debug)]
-pub(super) struct Floors([AtomicU64; 256]);
-
-impl Default for Floors {
-    fn default() -> Self {
-        Self([const { AtomicU64::new(0) }; 256])
-    }
-}
-
-impl Floors {
-    pub(super) fn note(&self, key: &Key, token: Token) {
-        self.0[usize::from(key.bucket().index())].fetch_max(token.get(), Ordering::Relaxed);
-    }
-
-    /// The largest token seen in the bucket; 0 if none was.
-    pub(super) fn of(&self, bucket: Bucket) -> u64 {
-        self.0[usize::from(bucket.index())].load(Ordering::Relaxed)
-    }
-
-    pub(super) fn seen(&self) -> Vec<(Bucket, u64)> {
-        let buckets = (0..=u8::MAX).map(Bucket::from_index).zip(&self.0);
-        buckets.map(|(bucket, floor)| (bucket, floor.load(Ordering::Relaxed))).filter(|(_, floor)| *floor > 0).collect()
     }
 }
 

@@ -62,6 +62,7 @@
 mod acquire;
 mod admin;
 mod commands;
+mod floors;
 mod foreign;
 mod handshake;
 mod holding;
@@ -83,11 +84,13 @@ pub(crate) use redis_store::RedisStore;
 #[cfg(feature = "redlock")]
 pub(in crate::store) mod parts {
     pub(in crate::store) use super::{
-        commands::calls::millis,
+        admin::scan,
         commands::{
+            calls::millis,
             keys::Keys,
             replies::{joined, number, text},
         },
+        floors::Floors,
         scripts::{JOIN, SEED},
     };
 }

@@ -8,8 +8,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     commands::keys::Keys,
+    floors::Floors,
     holding::HeldTable,
-    inner::{Floors, Inner},
+    inner::Inner,
     messages::{Inbox, Waiters},
     options::Options,
     release::Releases,

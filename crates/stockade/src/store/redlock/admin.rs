@@ -18,13 +18,11 @@ use super::{
 use crate::{
     redis::{LinkError, Script},
     resource::Key,
-    store::{Forced, Inspection, LockError, Mode, Party, Token, redis::parts::SEED},
+    store::{
+        Forced, Inspection, LockError, Mode, Party, Token,
+        redis::parts::{SEED, scan},
+    },
 };
-
-/// A listing sends at most this many SCAN commands to each server.
-const SCANS: usize = 10_000;
-/// About how many keys one SCAN looks at.
-const SCANNED: usize = 1000;
 
 /// The holders of a resource on the servers that answered: each value, with the time it has left on each server.
 type Holders = BTreeMap<Vec<u8>, Vec<Duration>>;
@@ -36,24 +34,6 @@ impl Node {
             Err(LinkError::NoScript) => self.link.call(script, keys, args).await,
             reply => reply,
         }
-    }
-
-    async fn scan(&self, pattern: &str, limit: usize) -> Result<BTreeSet<String>, LinkError> {
-        let mut found = BTreeSet::new();
-        let mut cursor = "0".to_owned();
-        for _ in 0..SCANS {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED);
-            let reply = self.link.command("scan", scan).await?;
-            let page: (String, Vec<String>) =
-                redis::from_redis_value(reply).map_err(|_| LinkError::Protocol { op: "scan" })?;
-            found.extend(page.1.iter().filter_map(|name| Keys::resource(name)).map(str::to_owned));
-            cursor = page.0;
-            if cursor == "0" || found.len() >= limit {
-                break;
-            }
-        }
-        Ok(found)
     }
 }
 
@@ -79,7 +59,7 @@ impl Inner {
     }
 
     pub(super) async fn seed(&self, key: &Key, token: Token) -> Result<(), LockError> {
-        self.tokens.note(key, token.get());
+        self.floors.note(key, token.get());
         let floor = [self.keys.floor(key.bucket())];
         self.ask_all(&SEED, &floor, &[token.to_string().into_bytes()], |_| Ok(())).await.map(drop)
     }
@@ -118,7 +98,7 @@ impl Inner {
             let answers = self.ask_all(&FENCE, &keys, &args, Taken::read).await?;
             for taken in &answers {
                 if let Taken::Below { floor, .. } = taken {
-                    self.tokens.note(key, *floor);
+                    self.floors.note(key, *floor);
                 }
             }
             if answers.iter().filter(|taken| matches!(taken, Taken::Fenced { .. })).count() >= self.quorum() {
@@ -135,7 +115,7 @@ impl Inner {
             let instead = "ask about single resources, or leave the names of the keys to the store";
             return Err(LockError::Unsupported { store: "redlock", operation: "list under given key names", instead });
         };
-        let pages = join_all(self.nodes.iter().map(|node| node.scan(&pattern, limit))).await;
+        let pages = join_all(self.nodes.iter().map(|node| scan(&node.link, &pattern, limit, Keys::resource))).await;
         let pages = self.quorum_of(pages.into_iter().filter_map(Result::ok).collect())?;
         let found: BTreeSet<_> = pages.into_iter().flatten().collect();
         Ok(found.into_iter().take(limit).collect())

@@ -216,7 +216,7 @@ impl Extension {
         let Ownership { owner: value, lease, token, .. } = ownership.as_ref();
         let asked = self.inner.held.update(value, node, |mark| {
             ownership.loss().is_none().then(|| {
-                let taking = Taking { names: &names, value, lease: *lease, token: Some(*token) };
+                let taking = Taking { names: &names, value, lease: *lease, token: *token };
                 let (asked, reply) = at.take(&taking, *mark);
                 *mark = asked;
                 (asked, reply)

@@ -7,10 +7,10 @@ use std::{
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{held_table::HeldTable, keys::Keys, node::Node, servers::Servers, settings::Settings, tokens::Tokens};
+use super::{held_table::HeldTable, keys::Keys, node::Node, servers::Servers, settings::Settings};
 use crate::{
     resource::Key,
-    store::{LockError, Owner, Token, Unavailable},
+    store::{LockError, Owner, Token, Unavailable, redis::parts::Floors},
 };
 
 /// The `retry_after` of an error when no breaker says a better time.
@@ -23,7 +23,7 @@ pub(super) struct Inner {
     pub(super) keys: Keys,
     pub(super) settings: Settings,
     pub(super) held: HeldTable,
-    pub(super) tokens: Tokens,
+    pub(super) floors: Floors,
     /// Tasks that no caller waits for: releases, the undoing of rounds, late answers.
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
@@ -57,7 +57,7 @@ impl Inner {
     /// The next token to propose.
     pub(super) fn next_token(&self, key: &Key) -> Result<Token, LockError> {
         let exhausted = LockError::Unavailable { reason: Unavailable::Refused, retry_after: RETRY };
-        self.tokens.next(key, self.time()).ok_or(exhausted)
+        self.floors.next(key, self.time()).ok_or(exhausted)
     }
 
     /// The longest command timeout of all servers.

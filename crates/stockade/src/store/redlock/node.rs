@@ -27,8 +27,7 @@ pub(super) struct Taking<'a> {
     pub(super) names: &'a Names,
     pub(super) value: &'a Owner,
     pub(super) lease: Duration,
-    /// `None` takes the lock without a token.
-    pub(super) token: Option<Token>,
+    pub(super) token: Token,
 }
 
 impl Node {
@@ -61,7 +60,7 @@ impl Node {
             millis(self.stale_after()),
             value.as_str().into(),
             millis(*lease),
-            token.map_or(0, Token::get).to_string().into_bytes(),
+            token.to_string().into_bytes(),
         ];
         let (run, generation, at) = (self.run(), self.link.generation(), Instant::now());
         let reply = self.link.call_at_once(&ACQUIRE, keys, args);

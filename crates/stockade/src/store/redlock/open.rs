@@ -5,11 +5,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     held_table::HeldTable, inner::Inner, keys::Keys, node::Node, scripts, servers::Servers, settings::Settings,
-    tokens::Tokens, watch::Watch,
+    watch::Watch,
 };
 use crate::{
     process_id::process_id,
     redis::{Link, Redis},
+    store::redis::parts::Floors,
 };
 
 impl Inner {
@@ -26,7 +27,7 @@ impl Inner {
                 keys: Keys::new(namespace, settings.key_format.clone()),
                 settings,
                 held: HeldTable::default(),
-                tokens: Tokens::default(),
+                floors: Floors::default(),
                 tasks: TaskTracker::new(),
                 runtime: Handle::current(),
                 closing: CancellationToken::new(),

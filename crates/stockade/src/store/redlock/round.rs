@@ -85,8 +85,7 @@ impl Round {
 
     fn ask(&mut self, node: usize) {
         let (Some(at), Some(asked)) = (self.inner.nodes.get(node), self.asked.get_mut(node)) else { return };
-        let taking =
-            Taking { names: &self.names, value: &self.value, lease: self.attempt.lease, token: Some(self.token) };
+        let taking = Taking { names: &self.names, value: &self.value, lease: self.attempt.lease, token: self.token };
         let sent = Instant::now();
         // A request before this one was certainly refused, so it left nothing on the server.
         let (mark, reply) = at.take(&taking, Mark::default());
@@ -132,7 +131,7 @@ impl Round {
         asked.said = match reply {
             Ok(Taken::Fenced { .. }) => Said::Taken { fenced: true },
             Ok(Taken::Below { floor, .. }) => {
-                self.inner.tokens.note(&self.attempt.key, floor);
+                self.inner.floors.note(&self.attempt.key, floor);
                 Said::Taken { fenced: false }
             }
             Ok(Taken::Busy { left, .. }) => Said::Busy { left: left.unwrap_or(self.attempt.lease) },
@@ -266,7 +265,7 @@ async fn accepted(
         match reply {
             Ok(Taken::Fenced { .. }) => fenced += 1,
             Ok(Taken::Below { floor, .. }) => {
-                inner.tokens.note(key, floor);
+                inner.floors.note(key, floor);
                 return false;
             }
             Ok(_) | Err(_) => {}

@@ -1,12 +1,12 @@
 use std::sync::Weak;
 
-use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::future::BoxFuture;
 
 use super::inner::Inner;
 use crate::{
     clock::Instant,
     redis::{Handshake, LinkError, LinkEvents, Up},
-    store::redis::parts::{JOIN, SEED, joined},
+    store::redis::parts::{JOIN, joined},
 };
 
 /// Receives the events of one link. It refers to the store weakly, since the store owns the link and the link this.
@@ -28,12 +28,7 @@ impl LinkEvents for Watch {
             }
             if up.new_run {
                 node.begin_run();
-                // Sent together: one round trip for each of 256 floors could exceed the time limit of a handshake.
-                let (keys, handshake) = (&inner.keys, &*handshake);
-                let seeds = inner.tokens.seen().into_iter().map(|(bucket, floor)| async move {
-                    handshake.call(&SEED, &[keys.floor(bucket)], &[floor.to_string().into_bytes()]).await
-                });
-                try_join_all(seeds).await?;
+                inner.floors.seed(handshake, |bucket| inner.keys.floor(bucket)).await?;
             }
             let sent = Instant::now();
             let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;

@@ -69,7 +69,7 @@ impl Waiter {
         let (mode, lease) = (self.attempt.mode, self.attempt.lease);
         let ownership = Ownership::new(key, owner, mode, token, lease, until, handed_off);
         let ownership = Arc::new(ownership.shared_by(self.attempt.yields.clone()));
-        self.inner.floors.note(&self.attempt.key, token);
+        self.inner.floors.note(&self.attempt.key, token.get());
         self.inner.held.insert(&ownership, self.server.asked, self.sendings.end());
         let shard = self.inner.shards.of(ownership.key.bucket());
         // Messages that arrive from here on find the ownership in the table.

@@ -118,7 +118,7 @@ impl<'a> MultiAttempt<'a> {
             let Attempt { key, mode, lease, .. } = attempt;
             let until = believed(sent, *lease);
             let ownership = Arc::new(Ownership::new(key.clone(), owner.clone(), *mode, *token, *lease, until, None));
-            self.inner.floors.note(key, *token);
+            self.inner.floors.note(key, token.get());
             self.inner.held.insert(&ownership, run, None);
             shard.made_token(key.bucket());
             self.inner.shards.listen_behind(shard, key.bucket());

@@ -183,7 +183,7 @@ impl Adoption {
 
     fn adopted(&mut self, handed: &Handed, shard: &Arc<Shard>, run: Run, until: Instant) -> Arc<Ownership> {
         let ownership = Arc::new(handed.ownership(self.owner.clone(), until));
-        self.inner.floors.note(&self.key, handed.token);
+        self.inner.floors.note(&self.key, handed.token.get());
         self.inner.held.insert(&ownership, run, self.sendings.end());
         if shard.run() != run {
             // The link has met another run of the server since, and asked about all other ownerships then.

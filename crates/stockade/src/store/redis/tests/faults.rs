@@ -202,7 +202,7 @@ async fn a_restart_is_followed_over_a_slow_network_however_many_floors_are_known
     let ahead = crate::store::Token::new(8_000_000_000_000_000).unwrap();
     // Enough names for every bucket.
     for name in 0..4000 {
-        store.inner.floors.note(&key(&name.to_string()), ahead);
+        store.inner.floors.note(&key(&name.to_string()), ahead.get());
     }
     assert_eq!(store.inner.floors.seen().len(), 256);
     let before = server(&store).link.generation();

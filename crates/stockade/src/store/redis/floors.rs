@@ -1,0 +1,50 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::future::try_join_all;
+
+use super::scripts::SEED;
+use crate::{
+    redis::{Handshake, LinkError},
+    resource::{Bucket, Key},
+};
+
+/// The largest token that this process has seen in each bucket; 0 if it has seen none. A server that comes back without
+/// its floors is seeded with it.
+#[derive(Debug)]
+pub(in crate::store) struct Floors([AtomicU64; 256]);
+
+impl Default for Floors {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; 256])
+    }
+}
+
+impl Floors {
+    pub(in crate::store) fn of(&self, bucket: Bucket) -> &AtomicU64 {
+        &self.0[usize::from(bucket.index())]
+    }
+
+    pub(in crate::store) fn note(&self, key: &Key, token: u64) {
+        self.of(key.bucket()).fetch_max(token, Ordering::Relaxed);
+    }
+
+    /// The floors of the buckets in which a token was seen.
+    pub(super) fn seen(&self) -> Vec<(Bucket, u64)> {
+        let buckets = (0..=u8::MAX).map(Bucket::from_index).zip(&self.0);
+        buckets.map(|(bucket, floor)| (bucket, floor.load(Ordering::Relaxed))).filter(|(_, floor)| *floor > 0).collect()
+    }
+
+    /// Tells a new run of a server the floors. `name` makes the name of their keys.
+    pub(in crate::store) async fn seed(
+        &self,
+        handshake: &Handshake,
+        name: impl Fn(Bucket) -> String,
+    ) -> Result<(), LinkError> {
+        // Sent together: one round trip for each of 256 floors could exceed the time limit of a handshake.
+        let seeds = self.seen().into_iter().map(|(bucket, floor)| {
+            let (name, floor) = (name(bucket), floor.to_string().into_bytes());
+            async move { handshake.call(&SEED, &[name], &[floor]).await }
+        });
+        try_join_all(seeds).await.map(drop)
+    }
+}
