@@ -64,7 +64,6 @@
 //!
 //! The attempt is held or refused.
 
-mod alarm;
 mod asking;
 mod entering;
 mod entry;

@@ -1,13 +1,13 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    alarm::Alarm,
     limit::WaitLimit,
     mailbox::Mailbox,
     place::QueuePlace,
     state::{Registering, Terms},
 };
 use crate::{
+    clock::Instant,
     redis::{Carrier, Run},
     store::{
         Attempt, LockError, Owner,
@@ -46,6 +46,14 @@ pub(super) struct Server {
     pub(super) knocked: bool,
 }
 
+/// When a waiter checks whether the queue moves on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alarm {
+    pub(super) at: Instant,
+    /// When the waiter last began to ask. If it has not asked since it began to wait, when it began to wait.
+    pub(super) asked: Instant,
+}
+
 impl Waiter {
     pub(crate) fn new(inner: &Arc<Inner>, attempt: Attempt) -> Self {
         let limit = WaitLimit::new(attempt.wait);
@@ -53,7 +61,7 @@ impl Waiter {
             owner: inner.new_owner(),
             inner: Arc::clone(inner),
             mailbox: Arc::default(),
-            alarm: Alarm::new(limit.since()),
+            alarm: Alarm { at: limit.since(), asked: limit.since() },
             limit,
             place: QueuePlace::default(),
             sendings: Sendings::default(),

@@ -3,7 +3,10 @@ use std::time::Duration;
 use rand::Rng;
 use tokio::time::sleep;
 
-use super::{alarm::Alarm, state::Wakeup, waiter::Waiter};
+use super::{
+    state::Wakeup,
+    waiter::{Alarm, Waiter},
+};
 use crate::{clock::Instant, store::LockError};
 
 /// How often a wait without limit is entered in the queue again. Each entry lasts a minute.

@@ -1,21 +1,15 @@
 //! Parses the replies of the scripts into types. Any reply that a script can't give is an error.
 
 mod acquired;
-mod adopted;
-mod forced;
+mod held;
 mod inspection;
-mod left;
-mod multi;
-mod renewed;
+mod released;
 mod server;
 mod words;
 
-pub(crate) use acquired::{Acquired, Place};
-pub(crate) use adopted::Adopted;
-pub(crate) use forced::forced;
+pub(crate) use acquired::{Acquired, Multi, Place};
+pub(crate) use held::{Adopted, Renewed};
 pub(crate) use inspection::inspection;
-pub(crate) use left::Left;
-pub(crate) use multi::Multi;
-pub(crate) use renewed::Renewed;
+pub(crate) use released::{Left, forced};
 pub(crate) use server::{joined, time};
 pub(crate) use words::{number, text, token};

@@ -1,6 +1,7 @@
 use redis::Value;
 
-use crate::redis::LinkError;
+use super::words::{text, token};
+use crate::{redis::LinkError, store::Token};
 
 /// The reply to a release or a cancel.
 #[derive(Clone, Copy, Debug)]
@@ -18,4 +19,14 @@ impl Left {
             _ => Err(LinkError::Protocol { op: "release" }),
         }
     }
+}
+
+/// The number of holders and the token in the reply to a FORCE.
+pub(crate) fn forced(value: &Value) -> Result<(u64, Token), LinkError> {
+    let read = || {
+        let Value::Array(parts) = value else { return None };
+        let [Value::Int(holders), of] = parts.as_slice() else { return None };
+        u64::try_from(*holders).ok().zip(text(of).and_then(token))
+    };
+    read().ok_or(LinkError::Protocol { op: "force" })
 }
