@@ -69,13 +69,8 @@ impl Attempt {
     }
 
     async fn take_over(&self, expired: Vec<u8>, end: u64) -> Result<bool, SetnxError> {
-        let args = vec![expired, end.to_string().into_bytes()];
-        let call = || self.core.link.call(&TAKE_OVER, vec![self.key.clone()], args.clone());
-        let reply = match call().await {
-            // The link has loaded the scripts again.
-            Err(LinkError::NoScript) => call().await,
-            reply => reply,
-        };
+        let (keys, args) = ([self.key.clone()], [expired, end.to_string().into_bytes()]);
+        let reply = self.core.link.call_again(&TAKE_OVER, &keys, &args).await;
         Ok(matches!(reply.map_err(|error| self.refused(&error))?, Value::Int(1)))
     }
 

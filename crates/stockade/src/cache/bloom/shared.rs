@@ -112,10 +112,7 @@ impl Shared {
     }
 
     pub(super) async fn call(&self, script: &'static Script, args: Vec<Vec<u8>>) -> Result<Value, LinkError> {
-        match self.link.call(script, self.keys.clone(), args.clone()).await {
-            Err(LinkError::NoScript) => self.link.call(script, self.keys.clone(), args).await,
-            reply => reply,
-        }
+        self.link.call_again(script, &self.keys, &args).await
     }
 }
 

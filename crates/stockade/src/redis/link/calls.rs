@@ -34,6 +34,20 @@ impl Link {
         async move { pending?.reply().await }
     }
 
+    /// Like [`Link::call`], but calls once more if the server had lost its scripts. Takes its place in the order only
+    /// when it is polled.
+    pub(crate) async fn call_again(
+        &self,
+        script: &'static Script,
+        keys: &[String],
+        args: &[Vec<u8>],
+    ) -> Result<Value, LinkError> {
+        match self.call(script, keys.to_vec(), args.to_vec()).await {
+            Err(LinkError::NoScript) => self.call(script, keys.to_vec(), args.to_vec()).await,
+            reply => reply,
+        }
+    }
+
     /// Like [`Link::call`], but never waits for a place: for commands that are useless a moment later.
     #[cfg(feature = "redlock")]
     pub(crate) fn call_at_once(

@@ -10,7 +10,6 @@ use redis::Value;
 use super::{
     inner::Inner,
     keys::Keys,
-    node::Node,
     replies::{Taken, inspected, released},
     round::MOST_TOKENS,
     scripts::{FENCE, INSPECT, RELEASE},
@@ -27,16 +26,6 @@ use crate::{
 /// The holders of a resource on the servers that answered: each value, with the time it has left on each server.
 type Holders = BTreeMap<Vec<u8>, Vec<Duration>>;
 
-impl Node {
-    /// Calls a script, and calls it once more if the server had lost the scripts.
-    async fn ask(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Result<Value, LinkError> {
-        match self.link.call(script, keys.clone(), args.clone()).await {
-            Err(LinkError::NoScript) => self.link.call(script, keys, args).await,
-            reply => reply,
-        }
-    }
-}
-
 impl Inner {
     /// The answers of all servers that gave one.
     ///
@@ -50,7 +39,7 @@ impl Inner {
         args: &[Vec<u8>],
         read: impl Fn(&Value) -> Result<T, LinkError>,
     ) -> Result<Vec<T>, LockError> {
-        let replies = join_all(self.nodes.iter().map(|node| node.ask(script, keys.to_vec(), args.to_vec()))).await;
+        let replies = join_all(self.nodes.iter().map(|node| node.link.call_again(script, keys, args))).await;
         self.quorum_of(replies.into_iter().filter_map(|reply| read(&reply.ok()?).ok()).collect())
     }
 
