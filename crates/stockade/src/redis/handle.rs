@@ -80,10 +80,9 @@ impl RedisBuilder {
         let run_id = match dialer.check().await {
             Ok(run_id) => run_id,
             Err(error) => {
-                let error = match dialer.refusal(error) {
-                    Ok(refusal) => return Err(refusal),
-                    Err(error) => error,
-                };
+                if let Some(refusal) = dialer.refusal(&error) {
+                    return Err(refusal);
+                }
                 if dialer.outage().failed(error.is_final()) {
                     tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it");
                 }

@@ -83,14 +83,14 @@ impl Dialer {
         timeout(self.timeout, checked).await.unwrap_or(Err(HandshakeError::Timeout))
     }
 
-    /// Turns an error that waiting can't mend into a refusal. Returns the error itself if waiting may mend it.
-    pub(in crate::redis) fn refusal(&self, error: HandshakeError) -> Result<ConnectError, HandshakeError> {
+    /// The refusal for an error that waiting can't mend; `None` if waiting may mend it.
+    pub(in crate::redis) fn refusal(&self, error: &HandshakeError) -> Option<ConnectError> {
         match error {
             // Nobody is known to promote a single replica. Behind sentinels and in a cluster, somebody may.
             HandshakeError::NotPrimary { primary } if matches!(self.topology, Topology::Single(_)) => {
-                Ok(ConnectError::Replica { primary })
+                Some(ConnectError::Replica { primary: primary.clone() })
             }
-            error => error.into_refusal(),
+            error => error.refusal(),
         }
     }
 

@@ -97,34 +97,24 @@ impl HandshakeError {
         Self::Forbidden { what }
     }
 
-    /// Turns an error that waiting can't mend into a refusal. Returns the error itself if waiting may mend it.
-    pub(in crate::redis) fn into_refusal(self) -> Result<ConnectError, Self> {
-        Ok(match self {
+    /// The refusal that tells a person what to change in the configuration; `None` if waiting may mend the error.
+    pub(super) fn refusal(&self) -> Option<ConnectError> {
+        Some(match self {
             Self::Credentials => ConnectError::Credentials,
-            Self::Evicts { policy } => ConnectError::Evicts { policy },
-            Self::Forbidden { what } => ConnectError::Forbidden { what },
-            Self::Database { database } => ConnectError::Database { database },
+            Self::Evicts { policy } => ConnectError::Evicts { policy: policy.clone() },
+            Self::Forbidden { what } => ConnectError::Forbidden { what: what.clone() },
+            Self::Database { database } => ConnectError::Database { database: *database },
             Self::Kind(Kind { found, remedy }) => ConnectError::Kind { found, remedy },
-            Self::Version { found } => ConnectError::Version { found },
-            Self::Tls(reason) | Self::Sentinel(LookError::Tls(reason)) => ConnectError::Tls { reason },
+            Self::Version { found } => ConnectError::Version { found: found.clone() },
+            Self::Tls(reason) | Self::Sentinel(LookError::Tls(reason)) => ConnectError::Tls { reason: reason.clone() },
             Self::Sentinel(error) if error.is_final() => ConnectError::Config { reason: error.to_string() },
-            other => return Err(other),
+            _ => return None,
         })
     }
 
     /// Whether a person has to change the configuration.
     pub(in crate::redis) fn is_final(&self) -> bool {
-        match self {
-            Self::Credentials
-            | Self::Evicts { .. }
-            | Self::Forbidden { .. }
-            | Self::Database { .. }
-            | Self::Kind(_)
-            | Self::Version { .. }
-            | Self::Tls(_) => true,
-            Self::Sentinel(error) => error.is_final(),
-            _ => false,
-        }
+        self.refusal().is_some()
     }
 
     /// Whether the server closed the connection before it sent anything.
