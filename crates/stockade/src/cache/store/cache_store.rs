@@ -133,7 +133,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn verified_until(&self) -> Instant {
         match self {
             Self::Memory(..) => Instant::now(),
-            Self::Redis(remote) => remote.verified_until(),
+            Self::Redis(remote) => remote.subscription.liveness.live_until(),
         }
     }
 
@@ -145,11 +145,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// As [`Store::is_verified`], for a caller that has just read the clock.
     pub(crate) fn is_verified_at(&self, now: Instant) -> bool {
         match self {
-            Self::Memory(..) => {
-                let _ = now;
-                true
-            }
-            Self::Redis(remote) => remote.is_verified_at(now),
+            Self::Memory(..) => true,
+            Self::Redis(remote) => remote.subscription.liveness.is_live(now),
         }
     }
 
@@ -157,7 +154,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn trust(&self) -> Option<Trust> {
         match self {
             Self::Memory(..) => Some(Trust::default()),
-            Self::Redis(remote) => remote.trust(),
+            Self::Redis(remote) => remote.subscription.trust(),
         }
     }
 
@@ -165,7 +162,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn is_trusted(&self) -> bool {
         match self {
             Self::Memory(..) => true,
-            Self::Redis(remote) => remote.is_trusted(),
+            Self::Redis(remote) => remote.subscription.is_trusted(),
         }
     }
 
@@ -173,17 +170,14 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         match self {
             Self::Memory(..) => None,
-            Self::Redis(remote) => remote.unsure_run(),
+            Self::Redis(remote) => remote.subscription.unsure_run(),
         }
     }
 
     /// Marks a run as trusted, after the invalidations that it may have missed were repeated.
     pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         match self {
-            Self::Memory(..) => {
-                let _ = run;
-                Ok(())
-            }
+            Self::Memory(..) => Ok(()),
             Self::Redis(remote) => remote.trust_run(run).await,
         }
     }
@@ -200,7 +194,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         match self {
             Self::Memory(memory) => memory.watch(key),
-            Self::Redis(remote) => remote.watch(key),
+            Self::Redis(remote) => remote.subscription.wakes.watch(key.as_str()),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{cache::store::SILENCE, clock::Instant};
 
 /// Up to when a subscription has heard every invalidation.
 #[derive(Debug, Default)]
-pub(super) struct Liveness {
+pub(in crate::cache::store) struct Liveness {
     open: AtomicBool,
     /// When the last message came, in nanoseconds of [`Instant`].
     heard: AtomicU64,
@@ -24,12 +24,12 @@ impl Liveness {
     /// Whether the channel is heard, and every invalidation older than [`SILENCE`] has been.
     ///
     /// That messages come does not prove the second: on a connection that lags they keep coming, each too late.
-    pub(super) fn is_live(&self, now: Instant) -> bool {
+    pub(in crate::cache::store) fn is_live(&self, now: Instant) -> bool {
         self.is_open() && now.since(self.heard()) < SILENCE && now.since(self.proven()) < SILENCE
     }
 
     /// The time up to which every invalidation has been heard. It is the present while the subscription is live.
-    pub(super) fn live_until(&self) -> Instant {
+    pub(in crate::cache::store) fn live_until(&self) -> Instant {
         let now = Instant::now();
         if self.is_live(now) { now } else { self.heard().min(self.proven()) }
     }

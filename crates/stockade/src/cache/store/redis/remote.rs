@@ -22,7 +22,7 @@ use crate::{
         CacheError,
         local::Local,
         settings::Settings,
-        store::{FirstAttempt, Read, Trust, UnsureRun, Wake},
+        store::{FirstAttempt, Read, UnsureRun},
         value::{Entry, Envelope, Unreadable},
     },
     clock::Instant,
@@ -38,7 +38,7 @@ const WRONG_TYPE: &str = "WRONGTYPE";
 pub(crate) struct Remote<V> {
     pub(super) servers: Arc<RoutedLink<()>>,
     first_attempt: FirstAttempt,
-    pub(super) subscription: Arc<Subscription<V>>,
+    pub(in crate::cache::store) subscription: Arc<Subscription<V>>,
     pub(super) settings: Arc<Settings>,
     pub(super) envelope: Envelope,
     field: String,
@@ -238,20 +238,6 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(Entry { value, loaded, stored, expires, took, version, tags, weight })
     }
 
-    /// Evidence that the server has lost no invalidation.
-    pub(crate) fn trust(&self) -> Option<Trust> {
-        self.subscription.trust()
-    }
-
-    pub(crate) fn is_trusted(&self) -> bool {
-        self.subscription.is_trusted()
-    }
-
-    /// The connected run of the server, if it is not trusted yet.
-    pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
-        self.subscription.unsure_run()
-    }
-
     /// Marks the run as trusted, after every invalidation that it may lack was repeated.
     pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
@@ -267,20 +253,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(())
     }
 
-    pub(crate) fn verified_until(&self) -> Instant {
-        self.subscription.liveness.live_until()
-    }
-
-    pub(crate) fn is_verified_at(&self, now: Instant) -> bool {
-        self.subscription.liveness.is_live(now)
-    }
-
     pub(crate) fn is_up(&self) -> bool {
         self.servers.are_well()
-    }
-
-    pub(crate) fn watch(&self, key: &Key) -> Wake {
-        self.subscription.wakes.watch(key.as_str())
     }
 
     pub(crate) async fn shutdown(&self, limit: Duration) {

@@ -32,13 +32,13 @@ use crate::{
 /// The script that drops a value numbers the messages of each bucket. The tier is flushed if a number is not the next
 /// one, after a silence, and on a new connection.
 #[derive(Debug)]
-pub(super) struct Subscription<V> {
+pub(in crate::cache::store) struct Subscription<V> {
     pub(super) keys: Keys,
     pub(super) local: Arc<Local<V>>,
-    pub(super) wakes: Arc<Wakes>,
+    pub(in crate::cache::store) wakes: Arc<Wakes>,
     pub(super) clock: ServerClock,
     pub(super) write_probe: WriteProbe,
-    pub(super) liveness: Liveness,
+    pub(in crate::cache::store) liveness: Liveness,
     pub(super) sequences: Sequences,
     channel: String,
     /// Whether the cache is strict: then no run is trusted before a relay vouches for it. Otherwise only a run that is
@@ -105,7 +105,7 @@ impl<V> Subscription<V> {
     }
 
     /// Evidence that the server has lost no invalidation, and was not replaced by a server with newer ones.
-    pub(super) fn trust(&self) -> Option<Trust> {
+    pub(in crate::cache::store) fn trust(&self) -> Option<Trust> {
         // The connection is read first: trust in the last connection must not count for the next one.
         let connection = self.connection.load(Ordering::Acquire);
         let is_trusted = self.is_run_trusted() && self.write_probe.is_trusted(connection);
@@ -113,7 +113,7 @@ impl<V> Subscription<V> {
     }
 
     /// Whether the subscription is open, on a server that is known to have lost no invalidation.
-    pub(super) fn is_trusted(&self) -> bool {
+    pub(in crate::cache::store) fn is_trusted(&self) -> bool {
         let is_trusted = if self.strict { self.trust().is_some() } else { self.is_run_trusted() };
         is_trusted && self.liveness.is_open()
     }
@@ -122,7 +122,7 @@ impl<V> Subscription<V> {
     ///
     /// The run has accepted a write. If two servers may both be the primary, both accept writes only for a while, and
     /// that time is counted from this write.
-    pub(super) fn unsure_run(&self) -> Option<UnsureRun> {
+    pub(in crate::cache::store) fn unsure_run(&self) -> Option<UnsureRun> {
         let run = self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_run_trusted();
         // A server that accepts writes whether or not another is the primary is never trusted.
