@@ -1,5 +1,3 @@
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgPool};
 
@@ -270,11 +268,7 @@ async fn last(pool: &PgPool, resource: &str) -> Result<Token, FenceError> {
 
 /// What stands for an owner in the database.
 fn name_of(owner: &Owner) -> String {
-    Sha256::digest(owner.as_str()).iter().take(16).fold(String::with_capacity(32), |mut name, byte| {
-        // Writing to a String can't fail.
-        let _ = write!(name, "{byte:02x}");
-        name
-    })
+    format!("{:.32x}", Sha256::digest(owner.as_str()))
 }
 
 fn sql_token(token: Token) -> i64 {

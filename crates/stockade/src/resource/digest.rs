@@ -1,5 +1,3 @@
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
 
 use super::is_name;
@@ -11,10 +9,5 @@ const MARK: &str = "%sha256-";
 /// text.
 pub(super) fn of(text: &str) -> String {
     let kind = text.split(':').next().filter(|kind| is_name(kind) && kind.len() <= 64).unwrap_or_default();
-    let mut key = format!("{kind}:{MARK}");
-    for byte in Sha256::digest(text) {
-        // Writing to a String can't fail.
-        let _ = write!(key, "{byte:02x}");
-    }
-    key
+    format!("{kind}:{MARK}{:x}", Sha256::digest(text))
 }

@@ -1,4 +1,4 @@
-use siphasher::sip128::{Hasher128, SipHasher13};
+use siphasher::sip128::{Hash128, SipHasher13};
 
 /// The longest string of Redis, in bits.
 const MOST_BITS: u64 = 1 << 32;
@@ -36,8 +36,7 @@ impl Geometry {
     /// The bits of a key, by double hashing with a cubic term: two keys with one equal hash do not share all bits
     /// (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004).
     pub(super) fn bits_of(self, seed: Seed, key: &str) -> impl Iterator<Item = u64> {
-        let hash = SipHasher13::new_with_keys(seed.0, seed.1).hash_bytes(key.as_bytes());
-        let (mut at, mut step) = (hash.0, hash.1);
+        let Hash128 { h1: mut at, h2: mut step } = SipHasher13::new_with_keys(seed.0, seed.1).hash(key.as_bytes());
         (0..u64::from(self.hashes)).map(move |turn| {
             let bit = at % self.bits;
             at = at.wrapping_add(step);
@@ -81,18 +80,6 @@ impl Design {
         let seed = Seed::read(words.next()?)?;
         let geometry = Geometry { bits: words.next()?.parse().ok()?, hashes: words.next()?.parse().ok()? };
         (geometry.bits > 0 && (1..=32).contains(&geometry.hashes)).then_some(Self { seed, geometry })
-    }
-}
-
-trait HashBytes {
-    fn hash_bytes(self, bytes: &[u8]) -> (u64, u64);
-}
-
-impl HashBytes for SipHasher13 {
-    fn hash_bytes(mut self, bytes: &[u8]) -> (u64, u64) {
-        std::hash::Hasher::write(&mut self, bytes);
-        let hash = self.finish128();
-        (hash.h1, hash.h2)
     }
 }
 

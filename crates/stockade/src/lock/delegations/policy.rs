@@ -5,13 +5,12 @@ use std::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use crate::{clock::Instant, resource::Key};
 
-/// A resource is read often if two reads come within this time.
-const OFTEN: Duration = Duration::from_secs(1);
+/// A resource is read often if two reads come within this time, in ms.
+const OFTEN: u64 = 1_000;
 /// What a recall costs, in reads: a message and a wait. A delegation that serves more readers saves the rest for later
 /// recalls. What one that serves fewer leaves unpaid, ordinary reads have to pay before the next delegation.
 const PRICE: i64 = 9;
@@ -50,7 +49,7 @@ impl Slot {
 
     /// The state after a read at `now`, and whether this read may begin a delegation.
     fn read(self, now: u64) -> (Self, bool) {
-        let often = self.last != 0 && now.saturating_sub(self.last) <= millis(OFTEN);
+        let often = self.last != 0 && now.saturating_sub(self.last) <= OFTEN;
         let is_owed = self.balance < 0;
         let next = Self { last: now, balance: self.balance + i8::from(is_owed) };
         (next, often && !is_owed)
@@ -91,10 +90,6 @@ impl Policy {
         let recalled = |packed| Some(Slot::unpack(packed).recalled(now, served).pack());
         let _ = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, recalled);
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn at(instant: Instant) -> u64 {

@@ -158,7 +158,6 @@ impl Dialer {
         if let (Some(sentinels), Some(primary)) = (&self.sentinels, &place.primary) {
             return sentinels.moved_from(primary).await;
         }
-        let _ = place;
         std::future::pending().await
     }
 
