@@ -99,7 +99,7 @@ where
 {
     pub(crate) fn new(core: Core<K, V>) -> Self {
         let core = Arc::new(core);
-        let invalidator = Invalidator::new(Arc::clone(&core) as Arc<_>);
+        let invalidator = Invalidator(Arc::clone(&core) as Arc<_>);
         Self { core, invalidator }
     }
 

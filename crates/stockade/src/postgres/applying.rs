@@ -78,11 +78,11 @@ async fn tell_of(
     let by_key = async {
         match intent {
             // The row is there, so its transaction has committed.
-            Some(intent) => cache.end_each(&keys, intent).await.into_iter().map(|ended| ended.map(drop)).collect(),
-            None => cache.invalidate_each(&keys).await,
+            Some(intent) => cache.0.end(&keys, intent).await.into_iter().map(|ended| ended.map(drop)).collect(),
+            None => cache.0.invalidate(&keys).await,
         }
     };
-    let (by_key, by_tag) = tokio::join!(by_key, cache.invalidate_each_tag(&tags));
+    let (by_key, by_tag) = tokio::join!(by_key, cache.0.invalidate_tags(&tags));
     let outcomes = key_rows.into_iter().zip(by_key).chain(tag_rows.into_iter().zip(by_tag)).collect();
     (outcomes, nameless)
 }

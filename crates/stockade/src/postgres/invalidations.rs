@@ -76,14 +76,14 @@ impl Invalidations {
     }
 
     fn strict(&self) -> impl Iterator<Item = &Pending> {
-        self.caches.iter().filter(|pending| pending.cache.is_strict())
+        self.caches.iter().filter(|pending| pending.cache.0.is_strict())
     }
 
     /// The rows for the outbox.
     pub(super) fn rows<'a>(&'a self, intent: Option<&'a str>) -> Vec<New<'a>> {
         let mut rows = Vec::new();
         for Pending { cache, keys, tags } in &self.caches {
-            let intent = intent.filter(|_| cache.is_strict());
+            let intent = intent.filter(|_| cache.0.is_strict());
             for key in keys {
                 rows.push(New { cache: cache.name(), resource: key.as_str().into(), intent });
             }
@@ -98,7 +98,7 @@ impl Invalidations {
     pub(super) async fn announce(&self, intent: &Intent) -> Result<(), CacheError> {
         let mut calls = Vec::new();
         for Pending { cache, keys, .. } in self.strict() {
-            calls.push(cache.begin(keys, intent));
+            calls.push(cache.0.begin(keys, intent));
         }
         join_all(calls).await.into_iter().collect()
     }
@@ -118,7 +118,7 @@ impl Invalidations {
     /// How long a process may still serve the dropped values to a holder of a lock, by the caches that confirmed.
     pub(super) fn heard_within(&self, unconfirmed: &[&str]) -> Option<Duration> {
         let confirmed = self.caches.iter().filter(|pending| !unconfirmed.contains(&pending.cache.name()));
-        confirmed.filter_map(|pending| pending.cache.heard_within()).max()
+        confirmed.filter_map(|pending| pending.cache.0.heard_within()).max()
     }
 
     /// Invalidates in all caches at once and ends the intent. Returns the names of the caches that did not confirm. If
@@ -126,7 +126,7 @@ impl Invalidations {
     pub(super) async fn flush(&self, intent: Option<&Intent>) -> Vec<&'static str> {
         let mut flushes = Vec::new();
         for pending in &self.caches {
-            flushes.push(pending.flush(intent.filter(|_| pending.cache.is_strict())));
+            flushes.push(pending.flush(intent.filter(|_| pending.cache.0.is_strict())));
         }
         join_all(flushes).await.into_iter().flatten().collect()
     }

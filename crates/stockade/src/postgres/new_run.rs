@@ -66,11 +66,11 @@ impl NewRun<'_> {
         }
         tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
         // Commands on another connection may have reached another server.
-        if cache.unsure_run().as_ref() != Some(*run) || !vouching.applied(run) {
+        if cache.0.unsure_run().as_ref() != Some(*run) || !vouching.applied(run) {
             return Ok(false);
         }
         let refused = |source| RelayError::Cache { cache: cache.name(), source };
-        cache.trust(run).await.map_err(refused)?;
+        cache.0.trust(run).await.map_err(refused)?;
         Ok(true)
     }
 

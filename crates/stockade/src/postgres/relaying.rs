@@ -163,8 +163,8 @@ impl Worker {
             }
             *swept = Some(Instant::now());
         }
-        for cache in self.caches.iter().filter(|cache| cache.is_strict()) {
-            if let Err(error) = cache.sweep().await {
+        for cache in self.caches.iter().filter(|cache| cache.0.is_strict()) {
+            if let Err(error) = cache.0.sweep().await {
                 tracing::debug!(%error, cache = cache.name(), "announcements are swept in the next round");
             }
         }
@@ -174,7 +174,7 @@ impl Worker {
     async fn vouch(&self) -> Result<(), RelayError> {
         let mut failure = None;
         for (cache, vouching) in self.caches.iter().zip(&self.vouching) {
-            let vouched = match &cache.unsure_run() {
+            let vouched = match &cache.0.unsure_run() {
                 Some(run) => {
                     let (pool, caches, share) = (&self.pool, &self.caches[..], self.replay_share);
                     NewRun { pool, caches, cache, run, vouching, share }.vouch().await

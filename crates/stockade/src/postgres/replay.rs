@@ -76,7 +76,7 @@ pub(super) async fn batch(
     names: &[&'static str],
     last: i64,
 ) -> Result<Option<Batch>, RelayError> {
-    let is_strict = caches.iter().filter(|cache| names.contains(&cache.name())).all(Invalidator::is_strict);
+    let is_strict = caches.iter().filter(|cache| names.contains(&cache.name())).all(|cache| cache.0.is_strict());
     let limit = if is_strict { STRICT_BATCH } else { BATCH };
     let rows = outbox::after(pool, names, last, limit).await.map_err(RelayError::Sqlx)?;
     let Some(end) = rows.last() else { return Ok(None) };

@@ -45,13 +45,9 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
 
 /// The invalidating side of a [`Cache`](crate::cache::Cache), without its types: for transactions and relays.
 #[derive(Clone)]
-pub struct Invalidator(Arc<dyn Invalidate>);
+pub struct Invalidator(pub(crate) Arc<dyn Invalidate>);
 
 impl Invalidator {
-    pub(crate) fn new(cache: Arc<dyn Invalidate>) -> Self {
-        Self(cache)
-    }
-
     /// The name of the cache.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -68,12 +64,6 @@ impl Invalidator {
     /// [`CacheError::Unavailable`] if Redis did not confirm every key: call it again.
     pub async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
         all(self.0.invalidate(keys).await).map(drop)
-    }
-
-    /// As [`Invalidator::invalidate`], with the outcome of each key.
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn invalidate_each(&self, keys: &[Key]) -> Outcomes<()> {
-        self.0.invalidate(keys).await
     }
 
     /// Drops every value with this tag in every process, and voids the running loads of such values. It takes one
@@ -112,11 +102,6 @@ impl Invalidator {
         all(self.0.invalidate_tags(tags).await).map(drop)
     }
 
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn invalidate_each_tag(&self, tags: &[Tag]) -> Outcomes<()> {
-        self.0.invalidate_tags(tags).await
-    }
-
     /// Whether both belong to the same cache. Names are not enough: caches in different namespaces, or in memory, may
     /// share a name.
     #[cfg(feature = "postgres")]
@@ -124,45 +109,10 @@ impl Invalidator {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    #[cfg(feature = "postgres")]
-    pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
-        self.0.unsure_run()
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn trust(&self, run: &UnsureRun) -> Result<(), CacheError> {
-        self.0.trust(run).await
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(crate) fn heard_within(&self) -> Option<Duration> {
-        self.0.heard_within()
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(crate) fn is_strict(&self) -> bool {
-        self.0.is_strict()
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn sweep(&self) -> Result<(), CacheError> {
-        self.0.sweep().await
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
-        self.0.begin(keys, intent).await
-    }
-
+    /// Ends an intent, as [`Invalidate::end`]. Returns whether it was still there for all keys.
     #[cfg(feature = "postgres")]
     pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
         Ok(all(self.0.end(keys, id).await)?.into_iter().all(|was_there| was_there))
-    }
-
-    /// As [`Invalidator::end`], with the outcome of each key.
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn end_each(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
-        self.0.end(keys, id).await
     }
 }
 

@@ -50,7 +50,7 @@ struct Recorder {
 impl Recorder {
     fn new() -> (Arc<Self>, Invalidator) {
         let recorder = Arc::<Self>::default();
-        (Arc::clone(&recorder), Invalidator::new(recorder))
+        (Arc::clone(&recorder), Invalidator(recorder))
     }
 
     fn seen(&self) -> Vec<String> {
