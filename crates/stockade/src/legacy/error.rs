@@ -52,18 +52,10 @@ pub enum SetnxError {
 impl SetnxError {
     /// `unfit` says why the server can't be used, if the link knows.
     pub(super) fn of(error: &LinkError, unit: Unit, unfit: Option<Arc<str>>) -> Self {
-        let (reason, retry_after) = match error {
-            LinkError::Timeout | LinkError::Unsent { silent: true } => (Unavailable::Timeout, Duration::from_secs(1)),
-            LinkError::Unsent { silent: false } => (Unavailable::Crowded, Duration::from_secs(1)),
-            LinkError::Lost | LinkError::Down => (Unavailable::Disconnected, Duration::from_secs(1)),
-            LinkError::Open { retry_after } => (Unavailable::BreakerOpen, *retry_after),
-            LinkError::Refused { code } if code == "WRONGTYPE" => return Self::Value(unit),
-            _ => (Unavailable::Refused, Duration::from_secs(1)),
-        };
-        let reason = match (reason, unfit) {
-            (Unavailable::Disconnected | Unavailable::BreakerOpen, Some(said)) => Unavailable::Unfit { said },
-            (reason, _) => reason,
-        };
+        if matches!(error, LinkError::Refused { code } if code == "WRONGTYPE") {
+            return Self::Value(unit);
+        }
+        let (reason, retry_after) = Unavailable::of(error, unfit);
         Self::Unavailable { reason, retry_after }
     }
 }

@@ -1,7 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::LossReason;
-use crate::resource::{Key, KeyError};
+use crate::{
+    redis::LinkError,
+    resource::{Key, KeyError},
+};
 
 /// Why a lock was not granted, or what else a store could not do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -199,4 +202,23 @@ pub enum Unavailable {
     /// The slot of the resource was being moved to another node for longer than the attempt could wait.
     #[error("the slot is being moved")]
     SlotMoving,
+}
+
+impl Unavailable {
+    /// The reason for an error of the link, and when a retry makes sense. `unfit` says why the server can't be used; it
+    /// replaces "no connection".
+    pub(crate) fn of(error: &LinkError, unfit: Option<Arc<str>>) -> (Self, Duration) {
+        let reason = match (error, unfit) {
+            (LinkError::Lost | LinkError::Down | LinkError::Open { .. }, Some(said)) => Self::Unfit { said },
+            (LinkError::Timeout | LinkError::Unsent { silent: true }, _) => Self::Timeout,
+            (LinkError::Unsent { silent: false }, _) => Self::Crowded,
+            (LinkError::Lost | LinkError::Down, None) => Self::Disconnected,
+            (LinkError::Open { .. }, None) => Self::BreakerOpen,
+            (LinkError::Moved | LinkError::Moving, _) => Self::SlotMoving,
+            (LinkError::NoScript | LinkError::Refused { .. } | LinkError::Protocol { .. }, _) => Self::Refused,
+        };
+        let retry_after =
+            if let LinkError::Open { retry_after } = error { *retry_after } else { Duration::from_secs(1) };
+        (reason, retry_after)
+    }
 }

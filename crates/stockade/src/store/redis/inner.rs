@@ -113,21 +113,8 @@ pub(super) fn unavailable(error: &LinkError) -> LockError {
     unavailable_as(error, None)
 }
 
-/// The [`LockError`] for an error of the link. `unfit` says why the server can't be used; it replaces "no connection".
+/// The [`LockError`] for an error of the link, as [`Unavailable::of`].
 pub(super) fn unavailable_as(error: &LinkError, unfit: Option<Arc<str>>) -> LockError {
-    let (reason, retry_after) = match error {
-        LinkError::Timeout | LinkError::Unsent { silent: true } => (Unavailable::Timeout, Duration::from_secs(1)),
-        LinkError::Unsent { silent: false } => (Unavailable::Crowded, Duration::from_secs(1)),
-        LinkError::Lost | LinkError::Down => (Unavailable::Disconnected, Duration::from_secs(1)),
-        LinkError::Open { retry_after } => (Unavailable::BreakerOpen, *retry_after),
-        LinkError::Moved | LinkError::Moving => (Unavailable::SlotMoving, Duration::from_secs(1)),
-        LinkError::NoScript | LinkError::Refused { .. } | LinkError::Protocol { .. } => {
-            (Unavailable::Refused, Duration::from_secs(1))
-        }
-    };
-    let reason = match (reason, unfit) {
-        (Unavailable::Disconnected | Unavailable::BreakerOpen, Some(said)) => Unavailable::Unfit { said },
-        (reason, _) => reason,
-    };
+    let (reason, retry_after) = Unavailable::of(error, unfit);
     LockError::Unavailable { reason, retry_after }
 }
