@@ -1,6 +1,5 @@
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -10,7 +9,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::{Handshake, Link, LinkError, LinkEvents, Redis, Script, Up},
+    redis::{Link, LinkEvents, Redis, Script},
 };
 
 static SCRIPTS: &[&Script] = &[&TAKE_OVER, &RELEASE];
@@ -71,14 +70,4 @@ impl SetnxLocks {
 /// Ignores the events of the link: it subscribes to nothing.
 struct Deaf;
 
-impl LinkEvents for Deaf {
-    fn message(&self, _channel: &str, _payload: &[u8]) {}
-
-    fn prepare<'a>(&'a self, _up: &'a Up, _handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn opened(&self, _up: &Up) {}
-
-    fn closed(&self) {}
-}
+impl LinkEvents for Deaf {}

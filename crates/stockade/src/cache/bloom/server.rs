@@ -93,8 +93,6 @@ impl Server {
 }
 
 impl LinkEvents for Server {
-    fn message(&self, _channel: &str, _payload: &[u8]) {}
-
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
             let reply = handshake.call(&OPEN, &self.keys, &self.opening(&up.run_id)).await?;
@@ -113,8 +111,6 @@ impl LinkEvents for Server {
     fn opened(&self, _up: &Up) {
         self.came_up.notify_one();
     }
-
-    fn closed(&self) {}
 }
 
 /// The first word of a reply.

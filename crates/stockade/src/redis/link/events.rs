@@ -21,12 +21,12 @@ pub(crate) struct Up {
     pub(crate) shard_channels: Vec<String>,
 }
 
-/// What the owner of a link is told.
+/// What the owner of a link is told. It ignores what it does not implement.
 ///
 /// The link keeps its events until it is shut down or dropped, so they must not own the link in turn.
 pub(crate) trait LinkEvents: Send + Sync + 'static {
     /// A message on a subscribed channel. Runs in the connection's driver: it only posts to cells and channels.
-    fn message(&self, channel: &str, payload: &[u8]);
+    fn message(&self, _channel: &str, _payload: &[u8]) {}
 
     /// Sharded channels to subscribe before the connection opens, in addition to those that the link was given.
     fn shard_channels(&self) -> Vec<String> {
@@ -35,11 +35,13 @@ pub(crate) trait LinkEvents: Send + Sync + 'static {
 
     /// The connection is subscribed and self-tested, but not open yet: the moment for JOIN and SEED. An error closes
     /// it.
-    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>>;
+    fn prepare<'a>(&'a self, _up: &'a Up, _handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// The connection is open to callers again.
-    fn opened(&self, up: &Up);
+    fn opened(&self, _up: &Up) {}
 
     /// The connection ended; callers get [`LinkError::Down`] until the next `opened`.
-    fn closed(&self);
+    fn closed(&self) {}
 }

@@ -177,18 +177,4 @@ fn report_connected(shared: &Shared, up: &Up) {
 /// The renewal connection subscribes to nothing.
 struct Deaf;
 
-impl LinkEvents for Deaf {
-    fn message(&self, _channel: &str, _payload: &[u8]) {}
-
-    fn prepare<'a>(
-        &'a self,
-        _up: &'a Up,
-        _handshake: &'a mut Handshake,
-    ) -> futures_util::future::BoxFuture<'a, Result<(), LinkError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn opened(&self, _up: &Up) {}
-
-    fn closed(&self) {}
-}
+impl LinkEvents for Deaf {}

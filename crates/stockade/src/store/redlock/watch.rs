@@ -16,8 +16,6 @@ pub(super) struct Watch {
 }
 
 impl LinkEvents for Watch {
-    fn message(&self, _channel: &str, _payload: &[u8]) {}
-
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async move {
             let inner = self.inner.upgrade().ok_or(LinkError::Down)?;
