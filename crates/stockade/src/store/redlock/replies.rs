@@ -102,14 +102,12 @@ pub(super) fn released(value: &Value) -> Result<bool, LinkError> {
 ///
 /// `Ok(None)` if nobody holds the resource there.
 pub(super) fn inspected(value: &Value) -> Result<Option<(Vec<u8>, Option<Duration>)>, LinkError> {
-    match value {
-        Value::Array(parts) => match parts.as_slice() {
-            [Value::BulkString(held), Value::Int(_)] if held.is_empty() => Ok(None),
-            [Value::BulkString(held), Value::Int(left)] => {
-                Ok(Some((held.clone(), u64::try_from(*left).ok().map(Duration::from_millis))))
-            }
-            _ => Err(LinkError::Protocol { op: "inspect" }),
-        },
+    let Value::Array(parts) = value else { return Err(LinkError::Protocol { op: "inspect" }) };
+    match parts.as_slice() {
+        [Value::BulkString(held), Value::Int(_)] if held.is_empty() => Ok(None),
+        [Value::BulkString(held), Value::Int(left)] => {
+            Ok(Some((held.clone(), u64::try_from(*left).ok().map(Duration::from_millis))))
+        }
         _ => Err(LinkError::Protocol { op: "inspect" }),
     }
 }
