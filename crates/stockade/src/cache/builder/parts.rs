@@ -53,12 +53,12 @@ pub(super) enum Home {
 impl<K: Resource, V> Cache<K, V> {
     /// Settings of a cache on a Redis.
     pub fn builder(redis: &Redis) -> CacheBuilder<K, V> {
-        CacheBuilder::on_redis(redis)
+        CacheBuilder::new(Home::Redis(redis.clone()))
     }
 
     /// Settings of a cache in the memory of this process, without Redis.
     pub fn memory() -> CacheBuilder<K, V> {
-        CacheBuilder::in_memory()
+        CacheBuilder::new(Home::Memory)
     }
 }
 
@@ -93,14 +93,6 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             load_in: None,
             batch_loader: None,
         }
-    }
-
-    fn on_redis(redis: &Redis) -> Self {
-        Self::new(Home::Redis(redis.clone()))
-    }
-
-    fn in_memory() -> Self {
-        Self::new(Home::Memory)
     }
 }
 

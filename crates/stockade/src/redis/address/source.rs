@@ -4,7 +4,7 @@ use redis::Client;
 use redis::ConnectionInfo;
 
 use super::{
-    pool::Pool,
+    pool::{Pool, made},
     tls::{self, TlsOptions},
     topology::Topology,
     url,
@@ -61,10 +61,7 @@ impl Source {
                     Some(_) => None,
                     // The client is made as a client of the primary: the caller's may be one for replicas, which the
                     // link can't use.
-                    None => {
-                        let pool = config.create_pool(Some(deadpool_redis::Runtime::Tokio1));
-                        Some(Pool::Sentinel(super::pool::made(pool)?))
-                    }
+                    None => Some(Pool::Sentinel(made(config.create_pool(Some(deadpool_redis::Runtime::Tokio1)))?)),
                 };
                 Ok((topology, pool))
             }
@@ -74,10 +71,7 @@ impl Source {
                 let topology = prepared(Topology::Cluster { seeds, node })?;
                 let pool = match options {
                     Some(_) => None,
-                    None => {
-                        let pool = config.create_pool(Some(deadpool_redis::Runtime::Tokio1));
-                        Some(Pool::Cluster(super::pool::made(pool)?))
-                    }
+                    None => Some(Pool::Cluster(made(config.create_pool(Some(deadpool_redis::Runtime::Tokio1)))?)),
                 };
                 Ok((topology, pool))
             }
@@ -128,11 +122,7 @@ fn places(
         (None, None) => vec![deadpool_redis::ConnectionInfo::default().into()],
         (Some(_), Some(_)) => return Err(both("urls", "connections")),
     };
-    if places.is_empty() { Err(none()) } else { Ok(places) }
-}
-
-fn none() -> ConnectError {
-    ConnectError::config("it names no server")
+    if places.is_empty() { Err(ConnectError::config("it names no server")) } else { Ok(places) }
 }
 
 fn both(one: &str, other: &str) -> ConnectError {
