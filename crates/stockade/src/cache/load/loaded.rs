@@ -55,9 +55,7 @@ impl<V> Loaded<V> {
     pub fn tags<T: AsRef<str>>(self, tags: impl IntoIterator<Item = T>) -> Self {
         Self { tags: Tags::new(tags), ..self }
     }
-}
 
-impl<V> Loaded<V> {
     /// Checks the tags: an error if they are invalid, or if there are tags and the cache takes none.
     pub(crate) fn accepted(self, takes_tags: Result<(), TagError>) -> Result<Self, TagError> {
         match &self.tags {

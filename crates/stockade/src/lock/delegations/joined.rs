@@ -63,9 +63,7 @@ impl Waiting {
         // Only a runtime that shuts down drops the attempt.
         (&mut self.answer).await.unwrap_or(Err(LockError::ShuttingDown))
     }
-}
 
-impl Waiting {
     /// The error for a reader whose wait has ended first.
     pub(super) fn timed_out(&self, key: &Key, since: Instant) -> LockError {
         let (position, remaining) = self.joined.readers.place();

@@ -48,9 +48,7 @@ impl Inner {
         });
         told
     }
-}
 
-impl Inner {
     /// Releases an ownership. Returns how many servers are asked, and the receiver of their answers; `None` if the
     /// ownership was released before.
     pub(super) fn start_giving_back(self: &Arc<Self>, ownership: &Ownership) -> Option<(usize, mpsc::Receiver<Found>)> {
