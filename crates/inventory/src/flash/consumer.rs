@@ -73,6 +73,13 @@ impl Consumer {
         self.left
     }
 
+    /// Asks how many entries are left, since a round that fails does not. Without an answer the last number stays.
+    pub(crate) async fn count(&mut self, flash: &Flash) {
+        if let Ok(left) = stream::length(&flash.counter().link, &self.sku).await {
+            self.left = left;
+        }
+    }
+
     /// Reads a batch, stores it, and only then removes it from the stream. Returns how many entries it finished.
     pub(crate) async fn round(&mut self, flash: &Flash, pg: &PgPool) -> Result<usize, RoundError> {
         let link = &flash.counter().link;

@@ -125,6 +125,10 @@ impl Keeper {
                 if self.trouble.is_news(&error) {
                     tracing::warn!(error = &error as &dyn Error, "the flash sales are not known");
                 }
+                for lane in self.lanes.values_mut() {
+                    lane.consumer.count(&self.app.flash).await;
+                }
+                self.show();
                 return Pause::Trouble;
             }
         }
@@ -135,8 +139,13 @@ impl Keeper {
             }
             self.sales.push(sale);
         }
-        metrics::flash_stream(self.lanes.values().map(|lane| lane.consumer.left()).sum());
+        self.show();
         pause
+    }
+
+    /// Shows how many reservations wait.
+    fn show(&self) {
+        metrics::flash_stream(self.lanes.values().map(|lane| lane.consumer.left()).sum());
     }
 
     /// Asks Postgres which sales are not closed, unless the last answer is still good.
@@ -175,6 +184,7 @@ impl Keeper {
                 if lane.trouble.is_news(error.as_ref()) {
                     tracing::warn!(error = error.as_ref() as &dyn Error, sku = %sale.sku, "a flash sale stands still");
                 }
+                lane.consumer.count(&self.app.flash).await;
                 false
             }
         }

@@ -136,7 +136,7 @@ impl Link {
                 T::from_redis_value(value).map_err(|error| LinkError::Unreadable(error.into()))
             }
             // A server that answers is one that executed nothing: scripts read everything before they write.
-            Ok(Err(error)) if error.code().is_some_and(is_of_the_key) => {
+            Ok(Err(error)) if error.code().is_some_and(is_of_the_command) => {
                 self.breaker.succeeded();
                 Err(LinkError::Refused(error))
             }
@@ -191,11 +191,11 @@ impl Link {
     }
 }
 
-/// Whether an error concerns the keys of this command only: no permission, no consumer group or one already, a value
-/// that another program put there. With other codes (LOADING, READONLY, NOREPLICAS) the server says that it accepts
-/// nothing now.
-fn is_of_the_key(code: &str) -> bool {
-    ["NOPERM", "NOGROUP", "BUSYGROUP", "WRONGTYPE", "ERR"].contains(&code)
+/// Whether an error concerns this command only: no permission, no consumer group or one already, a value that another
+/// program put there, no memory for what the command adds. A server without memory still takes the commands that carry
+/// entries to Postgres. With other codes (LOADING, READONLY, NOREPLICAS) the server says that it accepts nothing now.
+fn is_of_the_command(code: &str) -> bool {
+    ["NOPERM", "NOGROUP", "BUSYGROUP", "WRONGTYPE", "OOM", "ERR"].contains(&code)
 }
 
 impl fmt::Debug for Link {

@@ -1,11 +1,14 @@
-//! A sale whose keys in Redis another program wrote to.
+//! A sale whose keys in Redis another program wrote to, and sales whose Redis or Postgres takes nothing.
 
 use futures_util::future::join_all;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::{assert_conserved, open, reserve, until_closed, until_open, until_stored};
-use crate::stage::{Stage, until};
+use super::{assert_conserved, hold_sales, open, reserve, reserved, until_closed, until_open, until_stored};
+use crate::{
+    stage::{Stage, until},
+    support::blocked,
+};
 
 const SALE: &str = "inventory:flash:{A}:sale";
 const CUSTOMERS: &str = "inventory:flash:{A}:customers";
@@ -101,4 +104,60 @@ async fn a_sale_is_counted_again_once_its_broken_key_and_its_counter_are_deleted
     until_stored(&stage, 2).await;
     until_closed(&instance).await;
     assert_conserved(&stage).await;
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_stored_although_redis_has_no_memory_and_buyers_go_on_asking() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 50).await;
+    open(&instance, "A", 50, 50).await;
+    let held = hold_sales(&stage).await;
+    for _ in 0..5 {
+        reserved(&instance, "ann", 1).await;
+    }
+    until("the consumer waits for the row", async || blocked(&stage).await == 1).await;
+    stage.redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
+    let ask = async || {
+        let refused = reserve(&instance, "A", "bob", 1, None).await;
+        assert_eq!((refused.problem().as_str(), &refused.json()["applied"]), ("lock-store-unavailable", &json!(false)));
+    };
+    // More than are needed to open the breaker.
+    join_all((0..20).map(|_| ask())).await;
+    held.rollback().await.unwrap();
+    let buyers = join_all((0..8).map(async |_| {
+        loop {
+            ask().await
+        }
+    }));
+    tokio::select! {
+        () = until_stored(&stage, 5) => {}
+        _ = buyers => {}
+    }
+    stage.redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
+    assert_eq!(instance.get("/flash/A").await.json()["remaining"], 45, "a reservation that is refused takes nothing");
+    until_closed(&instance).await;
+    assert_conserved(&stage).await;
+}
+
+#[tokio::test]
+async fn the_metrics_say_how_many_reservations_wait_while_postgres_is_away() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 9).await;
+    open(&instance, "A", 9, 9).await;
+    let waiting = async |entries: u32| {
+        let shown = format!("inventory_flash_stream_entries {entries}");
+        until(&shown, async || instance.metrics().await.lines().any(|line| line == shown)).await;
+    };
+    reserved(&instance, "ann", 1).await;
+    until_stored(&stage, 1).await;
+    stage.postgres.kill().await.unwrap();
+    for made in 1..=3 {
+        reserved(&instance, "ann", 1).await;
+        waiting(made).await;
+    }
+    stage.postgres.restart().await.unwrap();
+    waiting(0).await;
+    until_stored(&stage, 4).await;
 }
