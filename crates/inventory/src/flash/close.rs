@@ -62,7 +62,8 @@ async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
         tx.rollback().await?;
         return Ok(true);
     };
-    if let Ok(unsold) = Delta::new(closed.unsold()) {
+    let unsold = Delta::new(closed.unsold()).ok();
+    if let Some(unsold) = unsold {
         let old = db::stock::find(&mut *tx, &sale.sku).await?;
         let on_hand = old.as_ref().map_or(Quantity::ZERO, |stock| stock.quantity);
         let quantity = on_hand.apply(unsold).map_err(|_| CloseError::TooMany(sale.sku.to_string()))?;
@@ -85,7 +86,9 @@ async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
     }
     tx.commit().await?;
     drop(guard);
-    metrics::movement(Kind::Flash, Outcome::Applied);
+    if unsold.is_some() {
+        metrics::movement(Kind::Flash, Outcome::Applied);
+    }
     tracing::info!(sku = %sale.sku, sale = %sale.id, stored = closed.stored, "a sale was closed");
     if let Err(error) = counter.forget(sale).await {
         tracing::debug!(%error, "what was kept for a closed sale stays in Redis until the next one");

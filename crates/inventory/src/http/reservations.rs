@@ -134,7 +134,7 @@ async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) 
         return created(sku, asked, id, "pending", is_known);
     }
     match app.flash.stored(made, app.limits.request / 2).await {
-        Some(true) => created(sku, asked, id, "pending", is_known),
+        Some(true) => created(sku, asked, id, "stored", is_known),
         Some(false) => Err(ProblemType::SoldOut.into()),
         None => Err(ProblemType::OutcomeUnknown.into()),
     }

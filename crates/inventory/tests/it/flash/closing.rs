@@ -105,6 +105,22 @@ async fn a_sale_that_is_closing_is_said_to_be_although_postgres_is_gone_by_then(
     assert_conserved(&stage, &[]).await;
 }
 
+#[tokio::test]
+async fn the_end_of_a_sale_that_is_sold_out_moves_nothing_and_counts_no_movement() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 6).await;
+    open(&instance, "A", 6, 6).await;
+    reserved(&instance, "ann", 6).await;
+    until_closed(&instance).await;
+    until("the keeper is done", async || instance.log().contains("a sale was closed")).await;
+    let metrics = instance.metrics().await;
+    let opened = r#"inventory_movements_total{kind="flash",outcome="applied"} 1"#;
+    assert!(metrics.lines().any(|line| line == opened), "{metrics}");
+    assert_eq!(stage.count("select count(*) from movement where kind = 'flash'").await, 1);
+    assert_conserved(&stage, &[]).await;
+}
+
 /// How many sales are to be closed.
 async fn unclosed(stage: &Stage) -> i64 {
     stage.count("select count(*) from flash_sale where closing and closed_at is null").await

@@ -52,6 +52,17 @@ async fn a_sale_takes_units_out_of_stock_and_gives_back_what_was_not_sold() {
 }
 
 #[tokio::test]
+async fn a_reservation_that_is_answered_once_postgres_has_it_is_said_to_be_stored() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("FLASH_DURABLE", "on")]).await;
+    instance.put("A", 5).await;
+    open(&instance, "A", 5, 5).await;
+    let made = reserve(&instance, "A", "ann", 1, None).await;
+    assert_eq!((made.status, &made.json()["state"]), (StatusCode::CREATED, &json!("stored")), "{made:?}");
+    assert_eq!(instance.get(made.header("location")).await.json()["state"], "stored");
+}
+
+#[tokio::test]
 async fn bad_input_is_refused_and_changes_nothing() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
