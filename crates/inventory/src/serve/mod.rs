@@ -9,6 +9,7 @@ mod hold;
 mod lock_store;
 mod log;
 mod migrate;
+mod open_files;
 mod port;
 mod rebuild;
 mod redis;

@@ -81,6 +81,28 @@ async fn more_connections_than_allowed_wait_and_leave_the_operators_alone() {
 }
 
 #[tokio::test]
+async fn more_connections_are_taken_than_the_soft_limit_of_open_files_allows() {
+    let stage = Stage::start().await;
+    let instance = stage.serve_under("-Sn 128").await;
+    let held = join_all((0..200).map(|_| idle(instance.authority()))).await;
+    assert_eq!(instance.put("A", 1).await.status, StatusCode::CREATED);
+    let log = instance.log();
+    assert!(!log.contains("no connection can be taken") && !log.contains("ulimit"), "{log}");
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_hard_limit_of_open_files_that_is_too_low_is_named_with_its_remedy() {
+    let stage = Stage::start().await;
+    let instance = stage.serve_under("-n 512").await;
+    let log = instance.log();
+    for words in ["512", "max_connections=4096", "`ulimit -n`", "MAX_CONNECTIONS"] {
+        assert!(log.contains(words), "`{words}`: {log}");
+    }
+    assert_eq!(instance.put("A", 1).await.status, StatusCode::CREATED, "it serves all the same");
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_read_its_answers_loses_its_connection() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[("HEADER_TIMEOUT", "1s"), ("MAX_CONNECTIONS", "1")]).await;

@@ -69,8 +69,23 @@ impl Stage {
 
     /// Starts an instance and waits until it listens.
     pub(crate) async fn serve(&self, settings: &[(&str, &str)]) -> Instance {
+        self.spawn(self.command("serve", settings)).await
+    }
+
+    /// An instance that is started under a limit of open files, given as the arguments of `ulimit`.
+    pub(crate) async fn serve_under(&self, ulimit: &str) -> Instance {
+        let command = self.command("serve", &[]);
+        let command = command.as_std();
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &format!("ulimit {ulimit} && exec \"$@\""), "sh"]);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.stdin(Stdio::null()).kill_on_drop(true);
+        self.spawn(shell).await
+    }
+
+    async fn spawn(&self, mut command: Command) -> Instance {
         let log = log_file();
-        let mut command = self.command("serve", settings);
         command.stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
         let watchdog = Watchdog::over(child.id().unwrap()).unwrap();
