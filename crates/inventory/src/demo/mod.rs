@@ -5,6 +5,7 @@
 
 mod args;
 mod error;
+mod folder;
 mod instance;
 mod run;
 mod traffic;

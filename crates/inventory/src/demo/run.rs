@@ -14,6 +14,7 @@ use tokio::{time::Instant, try_join};
 
 use super::{
     Args, DemoError,
+    folder::Folder,
     instance::{Instance, Settings},
     traffic::Traffic,
     verify::verify,
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     console,
     orders::{OrderLine, Orders},
-    replay::{Plan, RetryLimits, ShopClient, replay},
+    replay::{Plan, ReplayError, RetryLimits, ShopClient, replay},
     seed::seed,
     signals::{INTERRUPTED, Signals},
 };
@@ -43,8 +44,7 @@ pub async fn run(args: Args) -> ExitCode {
 }
 
 async fn demonstrate(args: Args, signals: &mut Signals) -> Result<ExitCode, DemoError> {
-    let folder = tempfile::Builder::new().prefix("inventory-demo-").disable_cleanup(args.keep).tempdir();
-    let folder = folder.map_err(DemoError::Spawn)?;
+    let folder = Folder::make(args.keep).map_err(DemoError::Spawn)?;
     if args.keep {
         console::note(&format!("logs of the instances: {}", folder.path().display()));
     }
@@ -83,6 +83,9 @@ impl Stage {
         let begun = Instant::now();
         let csv = args.csv.clone().unwrap_or_else(bundled_csv);
         let orders = Orders::load(&csv, args.lines).await?;
+        if orders.lines.is_empty() {
+            return Err(ReplayError::Empty.into());
+        }
         let lines: Arc<[OrderLine]> = orders.lines.into();
 
         let stage = Self::start(folder, Arc::clone(&lines)).await?;
@@ -120,7 +123,8 @@ impl Stage {
         console::note(&format!("seeded: {}", seed(&pool, &lines, None).await?));
 
         console::note("starting two instances");
-        let http = reqwest::Client::new();
+        // The instances are on this machine, where no proxy of the environment finds them.
+        let http = reqwest::Client::builder().no_proxy().build()?;
         let instances = try_join!(settings.serve(&http, NAMES[0]), settings.serve(&http, NAMES[1]))?;
         Ok(Self { instances: instances.into(), settings, lines, pool, postgres, redis })
     }

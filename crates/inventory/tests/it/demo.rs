@@ -129,6 +129,31 @@ async fn a_file_without_order_lines_is_refused_before_anything_starts() {
 }
 
 #[tokio::test]
+async fn a_file_of_which_no_line_moves_stock_is_refused_before_anything_starts() {
+    let output = timeout(LIMIT, demo(&["--exit", "--lines", "0"]).output()).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("nothing to send"), "{text}");
+    assert!(!text.contains("starting"), "{text}");
+}
+
+#[tokio::test]
+async fn instances_are_found_ready_past_a_proxy_of_the_environment() {
+    let mut command = demo(&["--exit", "--lines", "1"]);
+    let mut child = command.env("HTTP_PROXY", "http://127.0.0.1:9").stderr(Stdio::piped()).spawn().unwrap();
+    let mut notes = BufReader::new(child.stderr.take().unwrap()).lines();
+    let ready = async {
+        while let Some(line) = notes.next_line().await.unwrap() {
+            assert!(!line.contains("was not ready"), "{line}");
+            if line.contains("ready after") {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(timeout(LIMIT, ready).await.unwrap(), "it ended");
+}
+
+#[tokio::test]
 async fn a_switch_is_set_by_the_usual_words_in_the_environment() {
     for word in ["1", "true", "yes", "0", "no"] {
         let mut command = demo(&["--csv", "/nowhere.csv"]);
