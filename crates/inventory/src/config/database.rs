@@ -1,6 +1,7 @@
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
-use sqlx::postgres::PgConnectOptions;
+use reqwest::Url;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use stockade::postgres::Timeouts;
 
 use super::{
@@ -48,6 +49,8 @@ impl Database {
     }
 }
 
+const FORM: &str = "use postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+
 impl DatabaseArgs {
     /// The address of the database, and how to log in.
     ///
@@ -55,19 +58,35 @@ impl DatabaseArgs {
     ///
     /// [`ConfigError`] when there is no URL, or it is malformed.
     pub fn options(&self) -> Result<PgConnectOptions, ConfigError> {
-        const FORM: &str = "use postgres://USER:PASSWORD@HOST:PORT/DATABASE";
         let url = secret("DATABASE_URL", self.database_url.as_ref(), self.database_url_file.as_deref())?
             .ok_or_else(|| ConfigError::new("DATABASE_URL", "not set", FORM))?;
         let scheme = ["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme));
-        // The parser's own error is left out: it may quote the URL with its password.
         let options: PgConnectOptions = match url.expose().parse() {
             Ok(options) if scheme => options,
-            _ => return Err(ConfigError::new("DATABASE_URL", "not the URL of a Postgres database", FORM)),
+            _ => {
+                let (problem, remedy) = fault(url.expose());
+                return Err(ConfigError::new("DATABASE_URL", problem, remedy));
+            }
         };
         let (given, file) = (self.database_password.as_ref(), self.database_password_file.as_deref());
         Ok(match password("DATABASE_PASSWORD", given, file)? {
             Some(password) => options.password(password.expose()),
             None => options,
         })
+    }
+}
+
+/// What is wrong with a URL, and the remedy. Neither quotes the URL, and the parser's own error is left out, since it
+/// does: if a `?` in the password is not escaped, even a parameter is a part of the password.
+fn fault(url: &str) -> (String, &'static str) {
+    const MODES: &str = "use disable, allow, prefer, require, verify-ca or verify-full";
+    let is_wrong_mode = |(key, value): (Cow<'_, str>, Cow<'_, str>)| {
+        matches!(&*key, "sslmode" | "ssl-mode") && value.parse::<PgSslMode>().is_err()
+    };
+    match Url::parse(url) {
+        // This error has fixed texts, such as `invalid port number`.
+        Err(error) => (format!("not a URL ({error})"), FORM),
+        Ok(url) if url.query_pairs().any(is_wrong_mode) => ("its sslmode is unknown".to_owned(), MODES),
+        Ok(_) => ("not the URL of a Postgres database".to_owned(), FORM),
     }
 }

@@ -33,6 +33,10 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ("DATABASE_URL", "", &["DATABASE_URL: not set", "postgres://"][..]),
         ("DATABASE_URL", "mysql://u:hunter2@h/d", &["DATABASE_URL", "postgres://USER"]),
         ("DATABASE_URL", "postgres://u:hunter2@h:port/d", &["DATABASE_URL", "postgres://USER"]),
+        ("DATABASE_URL", "postgres://u:hunter2@h:port/d", &["invalid port number"]),
+        ("DATABASE_URL", "postgres://u:hunter2@h/d?sslmode=bogus", &["sslmode", "verify-full"]),
+        // A password that is not escaped: the URL ends its host before it.
+        ("DATABASE_URL", "postgres://u:1?sslmode=hunter2@h/d", &["sslmode", "verify-full"]),
         ("DATABASE_URL_FILE", "/nowhere/at/all", &["DATABASE_URL"]),
         ("DATABASE_PASSWORD_FILE", "/nowhere/at/all", &["DATABASE_PASSWORD_FILE", "may read"]),
         ("ADMIN_TOKEN_FILE", "/nowhere/at/all", &["ADMIN_TOKEN_FILE", "/nowhere/at/all", "may read"]),
