@@ -34,7 +34,7 @@ export const RULES = [
     alert: "BreakerOpen",
     level: "bad",
     over: 0,
-    value: (history) => history.now("stockade_breaker_state", (key) => key.endsWith("/open")),
+    value: ({ newest }) => openBreakers(newest).length,
     says: (_, { newest }) => `The service has given up for now on ${openBreakers(newest).join(", ")}.`,
     todo: "Look at that server. The breaker tries again by itself and closes with the first answer.",
   },
@@ -138,10 +138,10 @@ export function broken(history) {
   return RULES.map((rule) => ({ rule, value: rule.value(history) })).filter(({ rule, value }) => value > rule.over);
 }
 
-/** The breakers that are open, by name. */
+/** The names of the breakers that are not closed: an open one is half-open for a moment with each probe. */
 function openBreakers(snapshot) {
   const states = Object.entries(snapshot.metrics.stockade_breaker_state ?? {});
-  return states.filter(([key, value]) => key.endsWith("/open") && value > 0).map(([key]) => key.split("/")[0]);
+  return states.filter(([key, value]) => key.endsWith("/closed") && value === 0).map(([key]) => key.split("/")[0]);
 }
 
 function share(part, whole) {
