@@ -64,3 +64,8 @@ pub(super) fn access(series: &Series<'_>) -> &'static str {
         _ => "other",
     }
 }
+
+/// Whether a series counts probes. Those of an instance that is ending are answered 503, which is no error.
+pub(super) fn is_of_a_probe(series: &Series<'_>) -> bool {
+    matches!(series.label("route"), Some("/readyz" | "/healthz"))
+}

@@ -81,6 +81,9 @@ fn summed(page: &str) -> Metrics {
         else {
             continue;
         };
+        if families::is_of_a_probe(&series) {
+            continue;
+        }
         *metrics.entry(family.name).or_default().entry(key(family, &series)).or_default() += series.value;
     }
     metrics
@@ -99,14 +102,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_are_added_over_the_labels_that_are_not_told_apart() {
+    fn series_are_added_over_the_labels_that_are_not_told_apart_and_those_of_probes_are_left_out() {
         let page = "# TYPE http_requests_total counter\n\
                     http_requests_total{method=\"GET\",route=\"/stock/{sku}\",status=\"200\"} 3\n\
                     http_requests_total{method=\"PUT\",route=\"/stock/{sku}\",status=\"200\"} 4\n\
                     http_requests_total{method=\"GET\",route=\"/stock\",status=\"503\"} 1\n\
+                    http_requests_total{method=\"GET\",route=\"/readyz\",status=\"503\"} 9\n\
+                    http_requests_total{method=\"GET\",route=\"/healthz\",status=\"200\"} 9\n\
                     http_requests_total_of_another_kind 9\n\
                     http_request_duration_seconds_bucket{method=\"GET\",route=\"/stock/{sku}\",status=\"200\",le=\"0.1\"} 2\n\
                     http_request_duration_seconds_bucket{method=\"GET\",route=\"/readyz\",status=\"200\",le=\"0.1\"} 50\n\
+                    http_request_duration_seconds_bucket{method=\"GET\",route=\"/openapi.json\",status=\"200\",le=\"0.1\"} 5\n\
                     http_request_duration_seconds_bucket{method=\"PUT\",route=\"/stock/{sku}\",status=\"201\",le=\"+Inf\"} 4\n\
                     stockade_outbox_lag_seconds 1.5\n";
         let metrics = serde_json::to_value(summed(page)).unwrap();
@@ -114,7 +120,7 @@ mod tests {
             metrics,
             serde_json::json!({
                 "http_requests_total": { "200": 7.0, "503": 1.0 },
-                "http_request_duration_seconds_bucket": { "read/0.1": 2.0, "other/0.1": 50.0, "write/+Inf": 4.0 },
+                "http_request_duration_seconds_bucket": { "read/0.1": 2.0, "other/0.1": 5.0, "write/+Inf": 4.0 },
                 "stockade_outbox_lag_seconds": { "": 1.5 },
             })
         );
