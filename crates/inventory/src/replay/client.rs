@@ -151,7 +151,7 @@ mod tests {
 
     fn client(targets: &[&str]) -> ShopClient {
         let limits = RetryLimits { retries: 3, total: Duration::from_secs(5) };
-        let targets = targets.iter().map(|url| url.parse().unwrap()).collect();
+        let targets: Arc<[Url]> = targets.iter().map(|url| url.parse().unwrap()).collect();
         ShopClient::new(ShopClient::http(4, &*targets).unwrap(), Arc::clone(&targets), "t".into(), limits)
     }
 
