@@ -238,6 +238,23 @@ async fn a_server_out_of_memory_takes_no_lock_away() {
 }
 
 #[tokio::test]
+async fn a_new_run_of_a_server_out_of_memory_takes_no_lock_away() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let held = store.acquire(write(&key("full"))).await.unwrap();
+    let floor = store.inner.keys.floor(held.key.bucket());
+    world.command(&["DEL", &floor]).await;
+    world.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    world.begin_run(&store).await;
+    assert_eq!(world.command(&["GET", &floor]).await, held.token.to_string());
+    let before = held.deadline();
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    assert!(held.deadline() > before && held.loss().is_none());
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_lease_shorter_than_the_round_trips_that_confirm_it_is_given_up() {
     let world = World::start().await;
     let proxy = Proxy::start(world.server.addr()).await.unwrap();

@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep};
 
-use super::{LIMIT, Options, RedisStore, calls_of, until};
+use super::{LIMIT, Options, RedisStore, calls_of, server, until};
 use crate::{
     redis::Redis,
     store::{
@@ -47,6 +47,21 @@ impl World {
         while self.now().await <= end {
             assert!(Instant::now() < limit, "the clock of the server stands still");
         }
+    }
+
+    /// Makes the server a new run that has all data, as a replica in step is when it is promoted, and waits until the
+    /// store is connected to it.
+    pub(super) async fn begin_run(&self, store: &RedisStore) {
+        let before = server(store).link.generation();
+        for words in [
+            ["REPLICAOF", "127.0.0.1", "1"].as_slice(),
+            &["REPLICAOF", "NO", "ONE"],
+            &["CLIENT", "KILL", "TYPE", "normal"],
+            &["CLIENT", "KILL", "TYPE", "pubsub"],
+        ] {
+            self.command(words).await;
+        }
+        until("a connection to the new run", || store.is_up() && server(store).link.generation() > before).await;
     }
 
     async fn now(&self) -> Duration {
