@@ -1,4 +1,7 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    slice,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use futures_util::future::try_join_all;
 
@@ -6,6 +9,7 @@ use super::scripts::SEED;
 use crate::{
     redis::{Handshake, LinkError},
     resource::{Bucket, Key},
+    store::Misplaced,
 };
 
 /// The largest token that this process has seen in each bucket; 0 if it has seen none. A server that comes back without
@@ -41,10 +45,19 @@ impl Floors {
         name: impl Fn(Bucket) -> String,
     ) -> Result<(), LinkError> {
         // Sent together: one round trip for each of 256 floors could exceed the time limit of a handshake.
-        let seeds = self.seen().into_iter().map(|(bucket, floor)| {
-            let (name, floor) = (name(bucket), floor.to_string().into_bytes());
-            async move { handshake.call(&SEED, &[name], &[floor]).await }
-        });
+        let seeds = self.seen().into_iter().map(|(bucket, floor)| seed(handshake, name(bucket), floor));
         try_join_all(seeds).await.map(drop)
+    }
+}
+
+/// Tells the server a token floor. Returns false if another program's value is in its place: only the attempts in that
+/// bucket need the floor, and they are refused until the value is gone.
+pub(super) async fn seed(handshake: &Handshake, key: String, floor: u64) -> Result<bool, LinkError> {
+    match handshake.call(&SEED, slice::from_ref(&key), &[floor.to_string().into_bytes()]).await {
+        Err(LinkError::Refused { code }) if code == "FOREIGN" => {
+            tracing::warn!(redis_key = key, "a key holds something else than {}: delete it", Misplaced::Floor);
+            Ok(false)
+        }
+        reply => reply.map(|_| true),
     }
 }

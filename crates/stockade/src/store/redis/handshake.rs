@@ -4,8 +4,9 @@ use futures_util::future::{join, join_all};
 
 use super::{
     commands::replies::{joined, time},
+    floors,
     inner::Inner,
-    scripts::{JOIN, SEED},
+    scripts::JOIN,
     shard::Shard,
 };
 use crate::{
@@ -53,9 +54,9 @@ async fn by_bucket(inner: &Inner, shard: &Shard, buckets: &[Bucket], handshake: 
     let floors: Vec<_> =
         inner.floors.seen().into_iter().filter(|(bucket, _)| inner.shards.has(shard, *bucket)).collect();
     let seeds = floors.iter().map(|(bucket, floor)| async {
-        let floor = floor.to_string().into_bytes();
-        handshake.call(&SEED, &[inner.keys.floor(*bucket)], &[floor]).await?;
-        shard.state.knows_floor(*bucket);
+        if floors::seed(handshake, inner.keys.floor(*bucket), *floor).await? {
+            shard.state.knows_floor(*bucket);
+        }
         Ok(())
     });
     let (marked, seeded) = join(join_all(marks), join_all(seeds)).await;

@@ -2,8 +2,9 @@
 -- KEYS: the run marker. ARGV: run id. Reply: `now since`, µs.
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000000 + time[2])
-local marker = redis.call('GET', KEYS[1])
-local run, since = string.match(marker or '', '^(%S+) (%d+)$')
+-- A value that is no marker counts as that of another run, and is overwritten.
+local marker = redis.pcall('GET', KEYS[1])
+local run, since = string.match(type(marker) == 'string' and marker or '', '^(%S+) (%d+)$')
 if run ~= ARGV[1] then
   -- The first write takes no memory, so that a server over its memory limit lets the next one pass.
   redis.call('DEL', KEYS[1])
