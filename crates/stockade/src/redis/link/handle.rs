@@ -21,7 +21,7 @@ use super::{
     events::LinkEvents,
     ledger,
     refusals::Refusals,
-    shared::{Shared, Slot},
+    shared::{LONGEST, Shared, Slot},
     supervisor,
 };
 use crate::{
@@ -141,7 +141,7 @@ impl Link {
 
     /// Ends the link's tasks, waits up to `limit` for replies under way, then closes both connections.
     pub(crate) async fn shutdown(&self, limit: Duration) {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.min(LONGEST);
         let open = [self.shared.commands.get(), self.shared.renewals.get()];
         self.shared.closing.cancel();
         self.shared.tasks.close();

@@ -15,7 +15,8 @@ use crate::{
 /// How many command time-outs a command without a limit of its own waits for its place. If the server is silent, the
 /// wait ends after one.
 const PLACE: u32 = 20;
-const LONGEST: Duration = Duration::from_secs(86_400 * 365);
+/// Practically without limit.
+pub(super) const LONGEST: Duration = Duration::from_secs(86_400 * 365);
 
 /// What the tasks and the commands of a link share.
 pub(super) struct Shared {
@@ -68,7 +69,6 @@ impl Shared {
     /// has no wait of its own.
     pub(super) fn limit(&self, wait: Duration) -> Instant {
         let wait = if wait.is_zero() { self.redis.timeout() * PLACE } else { wait.max(self.redis.timeout()) };
-        // Practically without limit.
         Instant::now() + wait.min(LONGEST)
     }
 

@@ -390,6 +390,15 @@ async fn a_connection_that_is_reset_is_made_again() {
 }
 
 #[tokio::test]
+async fn a_shutdown_without_a_limit_ends_with_the_tasks() {
+    let server = RedisServer::start().await.unwrap();
+    let (link, _) = open(&Redis::connect(server.url()).await.unwrap()).await;
+    up(&link).await;
+    timeout(Duration::from_secs(10), link.shutdown(Duration::MAX)).await.expect("it waits for ever");
+    assert!(!link.is_up());
+}
+
+#[tokio::test]
 async fn shutdown_and_drop_close_the_connections() {
     let server = RedisServer::start().await.unwrap();
     let redis = Redis::connect(server.url()).await.unwrap();
