@@ -114,7 +114,7 @@ impl LocksBuilder {
     ///
     /// A `WAIT` delays everything behind it on the connection that all locks of the process share, at worst for
     /// `timeout`. So keep `timeout` short, about 50 ms; at most half of the command time-out is used. The renewals of
-    /// locks that are held ask no replica.
+    /// locks that are held ask no replica, and have another connection.
     #[must_use]
     pub fn replica_acks(mut self, replicas: u32, timeout: Duration) -> Self {
         self.redis.replicas = (replicas > 0).then_some(crate::redis::Replicas { count: replicas, timeout });

@@ -121,8 +121,10 @@ impl Link {
         self.call_renewal_replicated(script, keys, args, None).0
     }
 
-    /// On the renewal connection, ahead of all waiting commands, with the same question to replicas as
-    /// [`Link::attempt`]. Without `replicas`, the answer is that enough have it.
+    /// On the renewal connection, ahead of all waiting commands. Without `replicas`, the answer is that enough have it.
+    ///
+    /// With `replicas`, the command and the same question to replicas as in [`Link::attempt`] go out on the command
+    /// connection. If a replica is gone, each question holds up what is behind it, and that must not be renewals.
     pub(crate) fn call_renewal_replicated(
         &self,
         script: &'static Script,
@@ -134,7 +136,8 @@ impl Link {
         impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<>,
     ) {
         let mut ended = None;
-        let pending = self.renewing().ok_or(LinkError::Down).and_then(|connection| {
+        let connection = if replicas.is_some() { self.shared.commands.get() } else { self.renewing() };
+        let pending = connection.ok_or(LinkError::Down).and_then(|connection| {
             ended = Some(connection.ended.clone());
             let command = connection.scripts.evalsha(script, keys, args);
             let terms = self.terms(script.name, Turn::Now);

@@ -4,7 +4,10 @@ use futures_util::FutureExt;
 use stockade_testbed::{Fault, Proxy, RedisServer};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LIMIT, Options, RedisStore, World, calls_of, connected, connected_with, key, read, until_waiting, write};
+use super::{
+    LIMIT, Options, RedisStore, World, calls_of, connected, connected_with, key, read, server, until, until_waiting,
+    waiting, write,
+};
 use crate::{
     redis::{Redis, Replicas},
     store::{Attempt, Force, LockError, LockStore, Mode, Unavailable},
@@ -87,6 +90,37 @@ async fn renewals_wait_for_no_replica() {
     assert_eq!((pair.calls("evalsha").await, pair.calls("wait").await), (1, 0));
     pair.replica.resume().unwrap();
     store.release(&held).await.unwrap();
+    pair.world.end().await;
+}
+
+#[tokio::test]
+async fn renewals_wait_for_no_grant_that_a_replica_has_to_confirm() {
+    const CONFIRMED_WITHIN: Duration = Duration::from_secs(8);
+    let pair = Pair::start().await;
+    let store = replicated(&pair.world.server, CONFIRMED_WITHIN).await;
+    let other = connected(&Redis::connect(pair.world.server.url()).await.unwrap()).await;
+    let (quiet, contended) = (key("quiet"), key("contended"));
+    let quiet = store.acquire(write(&quiet)).await.unwrap();
+    store.renew(slice::from_ref(&quiet)).await.unwrap();
+    until("a renewal connection", || server(&store).link.renewals_are_up()).await;
+    let held = other.acquire(write(&contended)).await.unwrap();
+    let waiter = waiting(&store, write(&contended));
+    until_waiting(&other, &contended, 1).await;
+    pair.replica.pause().unwrap();
+    other.release(&held).await.unwrap();
+    let limit = Instant::now() + LIMIT;
+    while !pair.world.command(&["INFO", "clients"]).await.contains("blocked_clients:1") {
+        assert!(Instant::now() < limit, "no grant is confirmed");
+    }
+    let before = quiet.deadline();
+    let renewed = timeout(CONFIRMED_WITHIN / 2, store.renew(slice::from_ref(&quiet))).await;
+    renewed.expect("it waits behind the grant").unwrap();
+    assert!(quiet.deadline() > before);
+    pair.replica.resume().unwrap();
+    let entered = timeout(LIMIT, waiter).await.unwrap().unwrap().unwrap();
+    for held in [entered, quiet] {
+        store.release(&held).await.unwrap();
+    }
     pair.world.end().await;
 }
 
