@@ -23,6 +23,9 @@ const ANSWER: Duration = Duration::from_millis(500);
 /// How often a sentinel that announces nothing is asked. An announcement is sent once, only to the clients connected at
 /// that moment. A sentinel that was cut off learns of a failover without announcing it.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// The pause between two rounds of questions, if sentinels contradict what is known. Sentinels tell one another of a
+/// failover within two seconds. Until then some of them name the old primary.
+const SECOND_ROUND: Duration = Duration::from_secs(3);
 /// The announcements of a new primary. The sentinel that leads the failover sends the first one, a little earlier.
 const ANNOUNCEMENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
@@ -55,10 +58,14 @@ impl Sentinels {
         Some(Self { places: sentinels.clone(), name: primary.clone(), known: watch::Sender::new(None) })
     }
 
+    fn majority(&self) -> usize {
+        self.places.len() / 2 + 1
+    }
+
     /// Asks all sentinels at once, waits for a majority, and believes the answer with the latest failover. The first
     /// answer alone is not enough: that sentinel may be cut off from the others together with the old primary.
     pub(super) async fn look(&self) -> Result<Address, LookError> {
-        let majority = self.places.len() / 2 + 1;
+        let majority = self.majority();
         let mut asked: FuturesUnordered<_> = self.places.iter().map(|place| self.ask_once(place)).collect();
         let (mut answers, mut refusal) = (Vec::new(), LookError::Silence);
         while answers.len() < majority
@@ -160,7 +167,9 @@ impl Sentinels {
             // An announcement is not believed; the sentinel is asked instead. A name may only resemble that of this
             // primary, and a message may be old.
             let answer = timeout(ANSWER, self.ask(&mut connection)).await.unwrap_or(Err(LookError::Silence))?;
-            self.heard(answer);
+            if self.heard(answer) {
+                self.reconsider().await;
+            }
             tokio::select! {
                 () = told.notified() => {}
                 () = sleep(ASK_AGAIN) => {}
@@ -170,15 +179,54 @@ impl Sentinels {
     }
 
     /// A single sentinel that reports a later failover is believed, because a failover takes a majority of them.
-    fn heard(&self, address: Address) {
+    /// Returns whether the sentinel names another primary without a later failover.
+    fn heard(&self, address: Address) -> bool {
+        let mut contradicts = false;
         self.known.send_if_modified(|known| match known {
-            Some(known) if address.epoch <= known.epoch => false,
+            Some(known) if address.epoch <= known.epoch => {
+                contradicts = !address.same_place(known);
+                false
+            }
             _ => {
                 *known = Some(address);
                 true
             }
         });
+        contradicts
     }
+
+    /// Believes what the sentinels agree on in two rounds of questions, although they report no later failover: they
+    /// were told to watch another server, or set up anew. A single round may fall into a failover.
+    async fn reconsider(&self) {
+        let before = self.known.borrow().clone();
+        let Some(first) = self.agreed().await else { return };
+        if before.as_ref().is_some_and(|before| before.same_place(&first)) {
+            return;
+        }
+        sleep(SECOND_ROUND).await;
+        let Some(second) = self.agreed().await.filter(|second| second.same_place(&first)) else { return };
+        self.known.send_if_modified(|known| {
+            let is_news = *known == before;
+            if is_news {
+                *known = Some(second);
+            }
+            is_news
+        });
+    }
+
+    /// Asks all sentinels, and waits for each of them.
+    async fn agreed(&self) -> Option<Address> {
+        let answers = join_all(self.places.iter().map(|place| self.ask_once(place))).await;
+        let answers: Vec<_> = answers.into_iter().flatten().collect();
+        agreed(&answers, self.majority()).cloned()
+    }
+}
+
+/// The primary that a majority names, unless one sentinel alone knows of a later failover.
+fn agreed(answers: &[Address], majority: usize) -> Option<&Address> {
+    let latest = answers.iter().map(|address| address.epoch).max()?;
+    let is_agreed = |address: &&Address| answers.iter().filter(|other| other.same_place(address)).count() >= majority;
+    answers.iter().filter(|address| address.epoch == latest).find(is_agreed)
 }
 
 async fn dial(place: &ConnectionInfo, push: Option<PushFn>) -> Result<MultiplexedConnection, LookError> {
@@ -193,4 +241,25 @@ async fn dial(place: &ConnectionInfo, push: Option<PushFn>) -> Result<Multiplexe
 
 fn refused(error: &RedisError) -> LookError {
     if error.is_io_error() { LookError::Silence } else { LookError::Refused { reason: error.to_string() } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_that_does_not_know_of_the_last_failover_agrees_on_nothing() {
+        let at = |host: &str, epoch| Address { host: host.to_owned(), port: 6379, epoch };
+        let (old, new) = (at("old", 4), at("new", 5));
+        let agreed = |answers: &[&Address]| {
+            let answers: Vec<_> = answers.iter().copied().cloned().collect();
+            agreed(&answers, 2).cloned()
+        };
+        assert_eq!(agreed(&[&old, &old, &new]), None, "two have not heard of it yet");
+        assert_eq!(agreed(&[&old, &new, &new]), Some(new.clone()));
+        assert_eq!(agreed(&[&old, &old]), Some(old.clone()));
+        assert_eq!(agreed(&[&new]), None, "a minority");
+        let anew = at("new", 4);
+        assert_eq!(agreed(&[&anew, &old, &anew]), Some(anew), "neither is a failover");
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use stockade_testbed::SentinelGroup;
 use tokio::time::{Instant, sleep};
 
-use super::{append, open, until, until_tried, up};
+use super::{append, list, open, until, until_tried, up};
 use crate::redis::{
     ConnectError, Pool, Redis,
     dial::{HandshakeError, LookError, process_of},
@@ -143,4 +143,27 @@ async fn a_replica_is_not_used_whoever_names_it() {
     old.command(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]).await.unwrap();
     let error = redis.dialer().open(None).await.err().expect("it used a replica");
     assert!(matches!(error, HandshakeError::NotPrimary { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_primary_that_the_sentinels_are_told_to_watch_instead_is_moved_to_without_a_failover() {
+    let group = SentinelGroup::start().await.unwrap();
+    let (link, _) = open(&Redis::connect(group.url()).await.unwrap()).await;
+    up(&link).await;
+    let next = group.replicas().await.unwrap()[0];
+    for sentinel in group.sentinels() {
+        sentinel.command(&["SENTINEL", "REMOVE", SentinelGroup::NAME]).await.unwrap();
+    }
+    next.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
+    let port = next.port().to_string();
+    for sentinel in group.sentinels() {
+        sentinel.command(&["SENTINEL", "MONITOR", SentinelGroup::NAME, "127.0.0.1", &port, "2"]).await.unwrap();
+    }
+    let limit = Instant::now() + Duration::from_secs(40);
+    while !(link.is_up() && link.generation() > 1) {
+        assert!(Instant::now() < limit, "it stays with the old primary");
+        sleep(Duration::from_millis(10)).await;
+    }
+    append(&link, "x").await.unwrap();
+    assert_eq!(list(next).await, ["x"]);
 }
