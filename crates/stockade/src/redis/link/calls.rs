@@ -109,8 +109,8 @@ impl Link {
         async move { Box::pin(pending?.reply()).await }
     }
 
-    /// Like [`Link::call`], on the renewal connection. While that connection is down, the command connection is used,
-    /// so that a lease never depends on a single connection.
+    /// Like [`Link::call`], on the renewal connection. While that connection is down or stands still, the command
+    /// connection is used, so that a lease never depends on a single connection.
     #[cfg(any(test, feature = "redlock"))]
     pub(crate) fn call_renewal(
         &self,
@@ -200,13 +200,13 @@ impl Link {
         }
     }
 
-    /// The renewal connection, if it leads to the same run of the server as the command connection; otherwise the
-    /// command connection. For a moment the two may lead to different runs. The link's owner knows the run of the
-    /// command connection, and a renewal that another run answers says nothing about the lease.
+    /// The renewal connection, if it answers and leads to the same run of the server as the command connection;
+    /// otherwise the command connection. For a moment the two may lead to different runs. The link's owner knows the
+    /// run of the command connection, and a renewal that another run answers says nothing about the lease.
     fn renewing(&self) -> Option<Arc<Connection>> {
         self.shared.renewals_wanted.notify_one();
         let commands = self.shared.commands.get()?;
         let renewals = self.shared.renewals.get().filter(|renewals| renewals.up.run_id == commands.up.run_id);
-        Some(renewals.unwrap_or(commands))
+        Some(renewals.filter(|renewals| !renewals.wire.stands_still()).unwrap_or(commands))
     }
 }

@@ -103,6 +103,16 @@ impl Link {
         self.shared.renewals.is_taken()
     }
 
+    /// Makes the renewal connection stand still: the server answers nothing on it any more. Takes effect only if what
+    /// is returned is kept.
+    #[cfg(test)]
+    pub(crate) fn stall_renewals(&self) -> impl Sized + use<> {
+        let mut command = redis::cmd("BLPOP");
+        command.arg("what nobody pushes to").arg(0);
+        let connection = self.shared.renewals.get().expect("a renewal connection");
+        connection.wire.start(command).expect("an open connection")
+    }
+
     /// Returns once the first attempt to connect has ended, or after the command time-out. Without this wait, a call
     /// right after [`Link::start`] would be refused although the server is healthy.
     pub(crate) async fn attempted(&self) {

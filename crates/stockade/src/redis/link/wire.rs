@@ -208,6 +208,12 @@ impl Wire {
         self.lock().progress
     }
 
+    /// Whether the connection has owed an answer for a command time-out and given none.
+    pub(super) fn stands_still(&self) -> bool {
+        let state = self.lock();
+        state.in_flight > 0 && state.progress + self.timeout <= Instant::now()
+    }
+
     /// Watches for silence while the connection is kept: once the connection has owed an answer for a command time-out,
     /// all waiting commands are told.
     pub(super) async fn watch(&self) {

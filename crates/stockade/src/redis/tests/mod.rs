@@ -374,6 +374,21 @@ async fn renewals_have_a_connection_of_their_own_and_fall_back() {
 }
 
 #[tokio::test]
+async fn renewals_go_past_a_renewal_connection_that_stands_still() {
+    let server = RedisServer::start().await.unwrap();
+    let (link, _) = open(&Redis::connect(server.url()).await.unwrap()).await;
+    up(&link).await;
+    let renew = || link.call_renewal(&APPEND, vec!["list".into()], vec![b"r".to_vec()]);
+    renew().await.unwrap();
+    until("the second connection", || link.renewals_are_up()).await;
+    let _stalled = link.stall_renewals();
+    // The first one finds out.
+    let _ = renew().await;
+    renew().await.unwrap();
+    assert!(link.renewals_are_up(), "another connection took its place");
+}
+
+#[tokio::test]
 async fn a_connection_that_is_reset_is_made_again() {
     let server = RedisServer::start().await.unwrap();
     let proxy = Proxy::start(([127, 0, 0, 1], server.port()).into()).await.unwrap();
