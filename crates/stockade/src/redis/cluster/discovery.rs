@@ -4,6 +4,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use rand::{Rng, seq::SliceRandom};
 use redis::{ConnectionAddr, ConnectionInfo, Value};
 use tokio::{
@@ -19,7 +20,7 @@ use super::slot_map::{SlotMap, View};
 use crate::{
     redis::{
         Node, Redis,
-        dial::{HandshakeError, dial},
+        dial::{HANDSHAKE, HandshakeError, News, dial},
     },
     resource::Bucket,
 };
@@ -149,34 +150,58 @@ impl Shared {
         }
     }
 
-    /// The first view that a node gives. Asks nodes that serve slots first, in random order, then those in the URL.
+    /// The first view that a node gives. Asks nodes that serve slots first, in random order, then those in the URL. If a
+    /// node fails, or has been silent for a command time-out, the next one is asked as well.
     async fn ask(&self) -> Option<View> {
         let known = self.map.read().unwrap_or_else(PoisonError::into_inner).nodes();
         let mut places: Vec<_> = known.iter().filter_map(|node| self.redis.dialer().info_of(node)).collect();
         places.shuffle(&mut rand::rng());
-        let (mut reasons, mut unfit) = (Vec::new(), None);
-        for place in places.iter().chain(&self.seeds) {
-            let view = timeout(self.redis.timeout(), view_of(place)).await.unwrap_or(Err(HandshakeError::Timeout));
+        let mut places = places.into_iter().chain(self.seeds.iter().cloned()).peekable();
+        let (cluster, mut asked) = (self.redis.dialer(), FuturesUnordered::new());
+        let (mut reasons, mut unfit, mut is_final) = (Vec::new(), None, false);
+        loop {
+            asked.extend(places.next().map(answer_of));
+            let patience = if places.peek().is_some() { self.redis.timeout() } else { HANDSHAKE };
+            let (place, view) = match timeout(patience, asked.next()).await {
+                Ok(Some(answer)) => answer,
+                Ok(None) => break,
+                Err(_) => continue,
+            };
             match view {
                 Ok(Some(view)) => {
                     self.set_unfit(None);
+                    if let News::Back(away) = cluster.outage().connected() {
+                        tracing::info!(%cluster, ?away, "a node of the cluster answers again");
+                    }
                     return Some(view);
                 }
                 Ok(None) => reasons.push(format!("{}: its reply can't be read", place.addr())),
                 Err(error) => {
+                    is_final |= error.is_final();
                     unfit = unfit.or_else(|| error.said());
                     reasons.push(format!("{}: {error}", place.addr()));
                 }
             }
         }
         self.set_unfit(unfit);
-        tracing::warn!(cluster = %self.redis.dialer(), reasons = reasons.join("; "), "no node answers which node serves which slots");
+        let reasons = reasons.join("; ");
+        if cluster.outage().failed(is_final) {
+            tracing::warn!(%cluster, reasons, "no node answers which node serves which slots");
+        } else {
+            tracing::debug!(%cluster, reasons, "still no node answers which node serves which slots");
+        }
         None
     }
 
     fn set_unfit(&self, said: Option<Arc<str>>) {
         *self.unfit.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
+}
+
+/// The limit is that of a handshake: the questions take several round trips, and a TLS handshake.
+async fn answer_of(place: ConnectionInfo) -> (ConnectionInfo, Result<Option<View>, HandshakeError>) {
+    let view = timeout(HANDSHAKE, view_of(&place)).await.unwrap_or(Err(HandshakeError::Timeout));
+    (place, view)
 }
 
 async fn view_of(place: &ConnectionInfo) -> Result<Option<View>, HandshakeError> {

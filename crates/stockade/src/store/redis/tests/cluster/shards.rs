@@ -1,6 +1,6 @@
 use std::{borrow::Cow, convert::Infallible, slice, time::Duration};
 
-use stockade_testbed::RedisCluster;
+use stockade_testbed::{Fault, Proxy, RedisCluster};
 use tokio::time::{Instant, timeout};
 
 use super::{Cluster, acquire, granted, key_on};
@@ -53,6 +53,33 @@ async fn a_frozen_node_does_not_hinder_the_locks_of_others() {
         assert!(Instant::now() < limit, "never well again");
     }
     cluster.end().await;
+}
+
+#[tokio::test]
+async fn nodes_are_found_although_the_questions_take_longer_than_a_command() {
+    let cluster = Cluster::start().await;
+    let proxy = Proxy::start(cluster.primary(0).addr()).await.unwrap();
+    proxy.set(Fault::Delay(Duration::from_millis(100)));
+    let redis = Redis::connect(format!("redis-cluster://{}", proxy.addr())).await.unwrap();
+    connected(&redis).await;
+    cluster.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn nodes_are_found_beside_one_that_does_not_answer() {
+    let cluster = Cluster::start().await;
+    let proxy = Proxy::start(cluster.primary(0).addr()).await.unwrap();
+    proxy.set(Fault::Hole);
+    let url = format!("redis-cluster://{},{}", proxy.addr(), cluster.primary(1).addr());
+    let mut quickest = Duration::MAX;
+    for _ in 0..3 {
+        let redis = Redis::connect(&url).await.unwrap();
+        let since = Instant::now();
+        connected(&redis).await;
+        quickest = quickest.min(since.elapsed());
+    }
+    assert!(quickest < Duration::from_secs(1), "{quickest:?}");
+    cluster.end_behind(proxy).await;
 }
 
 #[tokio::test]
