@@ -39,6 +39,11 @@ fn explained(code: &str) -> Option<(&'static str, &'static str)> {
             ("NOREPLICAS", "it has fewer replicas than `min-replicas-to-write` asks for; bring them back or lower that")
         }
         "OOM" => ("OOM", "its memory is full; raise `maxmemory`, or find out which keys fill it"),
+        "BUSY" => ("BUSY", "a script has run for longer than `busy-reply-threshold`; `SCRIPT KILL` ends it"),
+        "CLUSTERDOWN" => (
+            "CLUSTERDOWN",
+            "part of its cluster is down; `CLUSTER INFO` says how much, and see `cluster-require-full-coverage`",
+        ),
         "MISCONF" => ("MISCONF", "it can't save its data; its own log says why, often a full disk"),
         _ => return None,
     })
