@@ -26,17 +26,13 @@ fn count(row: &Value, name: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn schemes_that_are_right_sell_every_unit_once_and_no_lock_oversells() {
-    let schemes = "no-lock,setnx-del,setnx-getset,set-nx-px,redlock,stockade-unfenced,stockade,for-update,\
+async fn schemes_that_are_right_sell_every_unit_once() {
+    let schemes = "setnx-del,setnx-getset,set-nx-px,redlock,stockade-unfenced,stockade,for-update,\
                    conditional-update,optimistic,decrby,script,flash";
     let rows = rows(&["--units", "60", "--seconds", "20", "--workers", "8", "--only", schemes]).await;
     assert_eq!(rows.len(), schemes.split(',').count());
     for row in &rows {
-        if row["scheme"] == "no-lock" {
-            assert!(count(row, "lost") > 0 && count(row, "oversold") > 0, "{row}");
-        } else {
-            assert_eq!([count(row, "sold"), count(row, "lost"), count(row, "oversold")], [60, 0, 0], "{row}");
-        }
+        assert_eq!([count(row, "sold"), count(row, "lost"), count(row, "oversold")], [60, 0, 0], "{row}");
     }
     let asked = |scheme: &str, what: &str| {
         rows.iter().find(|row| row["scheme"] == scheme).and_then(|row| row[what].as_f64()).unwrap()
@@ -45,6 +41,13 @@ async fn schemes_that_are_right_sell_every_unit_once_and_no_lock_oversells() {
     assert!(asked("for-update", "statements") >= 4.0 && asked("script", "statements") < 1.0);
     // A flash sale sells in Redis, and stores its units in Postgres in batches.
     assert!(asked("flash", "commands") >= 1.0 && asked("flash", "statements") > 0.0);
+}
+
+/// With few units the buyers of one process may sell them all before those of another begin.
+#[tokio::test]
+async fn without_a_lock_sales_are_lost_and_units_sold_twice() {
+    let rows = rows(&["--units", "1000", "--seconds", "20", "--workers", "8", "--only", "no-lock"]).await;
+    assert!(count(&rows[0], "lost") > 0 && count(&rows[0], "oversold") > 0, "{rows:?}");
 }
 
 #[tokio::test]
