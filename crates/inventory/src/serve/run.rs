@@ -33,7 +33,7 @@ const TERMINATED: u8 = 128 + 15;
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// How many connections the operators' port takes: probes, a scrape, and some people.
-pub(super) const OPERATORS: usize = 256;
+const OPERATORS: usize = 256;
 
 /// The time for each step of the shutdown when nothing of the grace is left.
 const LAST: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ async fn serve(
     let config = Config::new(args)?;
     let exporter = Exporter::from_env().map_err(StartError::Traces)?;
     log::install(config.log_format, config.log_filter.clone(), &exporter);
-    open_files::allow_for(&config);
+    open_files::allow_for(config.connections.max.saturating_add(OPERATORS), config.database.max_connections);
     let mut signals = Signals::listen()?;
     let metrics = metrics::install()?;
     let Service { app, relay, warmup, lock_log, fleet_redis } = Service::build(&config).await?;

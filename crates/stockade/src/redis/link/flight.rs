@@ -31,6 +31,14 @@ pub(super) struct Flight {
     number: usize,
 }
 
+/// A sent command.
+pub(super) struct Started {
+    pub(super) at: Instant,
+    pub(super) flight: Flight,
+    /// The command sent right behind it.
+    pub(super) behind: Option<Flight>,
+}
+
 impl Flight {
     /// Puts the command behind all that were started before it. The caller holds the lock of the wire and counts the
     /// command as in flight.

@@ -3,7 +3,13 @@ use std::{sync::Arc, time::Duration};
 use redis::{RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::{connection::Connection, flight::Flight, notice::Told, shared::Shared, window::bytes, wire::Started};
+use super::{
+    connection::Connection,
+    flight::{Flight, Started},
+    notice::Told,
+    shared::Shared,
+    window::bytes,
+};
 use crate::{
     metrics::{self, REDIS_ERRORS, tag},
     redis::LinkError,

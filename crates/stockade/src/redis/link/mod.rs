@@ -11,6 +11,7 @@ mod joined;
 mod ledger;
 mod look_around;
 mod notice;
+mod opening;
 mod pending;
 mod refusals;
 mod replicas;

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::{Instant, error::Elapsed, timeout_at};
 
-use super::wire::Started;
+use super::flight::Started;
 use crate::redis::LinkError;
 
 /// Tells a caller what became of its command that waited.
@@ -18,6 +18,11 @@ pub(super) struct Teller(Arc<Notice>);
 /// A command that was sent does not wake its caller. The caller would only go on to wait for the reply, which wakes it
 /// then. So who waits for a notice looks again from time to time, see [`Told::until`].
 pub(super) struct Told(Arc<Notice>);
+
+/// What was to be told to callers that are gone. Must not be dropped under the lock of the wire, since dropping a flight
+/// takes that lock. A caller that gives up takes its command back, or leaves its side to a task, so callers are gone only
+/// when a runtime ends.
+pub(super) type Untold = Vec<Result<Started, LinkError>>;
 
 #[derive(Default)]
 struct Notice(Mutex<State>);

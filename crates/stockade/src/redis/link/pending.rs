@@ -9,13 +9,13 @@ use tokio::{
 
 use super::{
     connection::Connection,
-    flight::Flight,
+    flight::{Flight, Started},
     joined::Joins,
     ledger::Ledger,
     look_around::look_around,
     notice::Told,
     shared::Shared,
-    wire::{Entered, Started, Ticket, Turn},
+    wire::{Entered, Ticket, Turn},
 };
 use crate::{breaker::Permit, redis::LinkError};
 

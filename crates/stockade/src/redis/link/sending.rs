@@ -9,16 +9,12 @@ use redis::Cmd;
 use tokio::time::Instant;
 
 use super::{
-    flight::{Flight, Places},
+    flight::{Flight, Places, Started},
     joined::Joins,
-    wire::{BUSY, MOST_JOINED, Started, State, Waiting, Wire},
+    notice::Untold,
+    wire::{BUSY, MOST_JOINED, State, Waiting, Wire},
 };
 use crate::redis::{LinkError, dial::MAX_IN_FLIGHT};
-
-/// What was to be told to callers that are gone. Must not be dropped under the lock of the wire, since dropping a flight
-/// takes that lock. A caller that gives up takes its command back, or leaves its side to a task, so callers are gone only
-/// when a runtime ends.
-pub(super) type Untold = Vec<Result<Started, LinkError>>;
 
 impl Wire {
     /// How many more commands may be without a reply.

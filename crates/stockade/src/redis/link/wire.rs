@@ -16,11 +16,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    flight::Flight,
+    flight::{Flight, Started},
     joined::Joins,
     look_around::look_around,
-    notice::{Teller, Told, notice},
-    sending::Untold,
+    notice::{Teller, Told, Untold, notice},
     window::{Ceiling, Window},
 };
 use crate::redis::LinkError;
@@ -99,14 +98,6 @@ pub(super) struct Waiting {
     pub(super) joins: Option<Joins>,
     pub(super) behind: Option<Cmd>,
     pub(super) teller: Teller,
-}
-
-/// A sent command.
-pub(super) struct Started {
-    pub(super) at: Instant,
-    pub(super) flight: Flight,
-    /// The command sent right behind it.
-    pub(super) behind: Option<Flight>,
 }
 
 /// The first outcome for a command.
