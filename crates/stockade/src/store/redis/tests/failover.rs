@@ -85,13 +85,16 @@ async fn a_lock_that_was_replicated_is_kept_over_a_failover() {
         until_everywhere(&group, &store, key).await;
     }
     let before = server(&store).link.generation();
-    let primary = group.failover().await.unwrap();
+    group.failover().await.unwrap();
     until_moved(&store, before).await;
+    // On a slow machine the sentinels may have replaced the first successor meanwhile.
+    let primary = group.primary().await.unwrap();
     for held in &held {
         let (deadline, expires) = (held.deadline(), expiry(primary, &store, &held.key).await);
         store.renew(slice::from_ref(held)).await.unwrap();
         assert!(held.loss().is_none() && held.deadline() > deadline);
-        assert!(expiry(primary, &store, &held.key).await > expires);
+        let later = expiry(primary, &store, &held.key).await;
+        assert!(later > expires, "{later} after {expires} on {primary:?}, now {:?}", group.primary().await);
         assert_eq!(store.release(held).await.unwrap(), Released::Released);
     }
     let later = store.acquire(write(&keys[0])).await.unwrap();
