@@ -88,8 +88,14 @@ async fn the_lock_of_a_killed_instance_comes_free_within_its_lease_and_its_waite
     instances[0].kill().await;
     row.rollback().await.unwrap();
 
-    // A wait is shorter than a lease, so waiters that came right after the kill would give up too early.
-    tokio::time::sleep_until(killed + Duration::from_millis(3_500)).await;
+    // A wait is shorter than a lease, so waiters that came right after the kill would give up too early. The lease began
+    // some time before the kill: what is left of it leaves the time for all waiters to come.
+    let ends_soon = async || {
+        let keys = lock_keys(&stage).await;
+        let state = keys.iter().find(|key| key.contains("}l:")).unwrap();
+        stage.redis.command(&["PTTL", state]).await.unwrap().trim().parse::<u64>().unwrap() < 2_500
+    };
+    within(LEASE, "the lease ends soon", ends_soon).await;
     let queue = async || -> u64 {
         let mut waiting = 0;
         for key in lock_keys(&stage).await.iter().filter(|key| key.contains("}q:")) {
