@@ -25,7 +25,7 @@ pub(super) async fn breakdown(ground: &Ground, callers: Callers) -> Result<(), A
     Ok(())
 }
 
-/// Each caller asks for five ids, none of which exists.
+/// Each caller asks for five ids that do not exist.
 pub(super) async fn penetration(ground: &Ground, callers: Callers) -> Result<(), AttackError> {
     const EACH: u32 = 5;
     ground.prepare(0).await?;

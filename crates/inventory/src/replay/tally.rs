@@ -35,7 +35,7 @@ pub(crate) struct Latencies(Histogram<u64>);
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Reads {
-    /// Answers whose source is known. Every source has its count, be it zero.
+    /// Answers whose source is known. Each source has a count, even if it is zero.
     #[serde(flatten)]
     by_source: BTreeMap<Source, u64>,
     /// Answered while a store was down.

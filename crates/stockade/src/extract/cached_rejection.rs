@@ -86,7 +86,7 @@ impl<R: IntoResponse> IntoResponse for CachedRejection<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::resource::KeyError;
@@ -101,10 +101,12 @@ mod tests {
             (CacheError::ShuttingDown, Problem::ShuttingDown, Some(soon)),
             (CacheError::Key(KeyError::Empty), Problem::BadRequest, None),
             (CacheError::Panicked, Problem::Internal, None),
+            // An invalidation that Redis did not confirm, mostly after a commit.
+            (CacheError::Unavailable(Arc::from(Box::from("frozen"))), Problem::OutcomeUnknown, None),
         ] {
             let rejection = Rejection::from(&error);
             assert_eq!((rejection.problem(), rejection.retry_after()), (problem, retry), "{error}");
-            assert_eq!(rejection.applied(), Some(false), "{error}");
+            assert_eq!(rejection.applied(), (problem != Problem::OutcomeUnknown).then_some(false), "{error}");
         }
     }
 }

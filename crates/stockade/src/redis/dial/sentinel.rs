@@ -196,7 +196,7 @@ impl Sentinels {
     }
 
     /// Believes what the sentinels agree on in two rounds of questions, although they report no later failover: they
-    /// were told to watch another server, or set up anew. A single round may fall into a failover.
+    /// were told to watch another server, or were set up again. One round alone may happen during a failover.
     async fn reconsider(&self) {
         let before = self.known.borrow().clone();
         let Some(first) = self.agreed().await else { return };
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(agreed(&[&old, &new, &new]), Some(new.clone()));
         assert_eq!(agreed(&[&old, &old]), Some(old.clone()));
         assert_eq!(agreed(&[&new]), None, "a minority");
-        let anew = at("new", 4);
-        assert_eq!(agreed(&[&anew, &old, &anew]), Some(anew), "neither is a failover");
+        let watched = at("new", 4);
+        assert_eq!(agreed(&[&watched, &old, &watched]), Some(watched), "no failover was made");
     }
 }
