@@ -10,6 +10,9 @@ use sqlx::{
 /// How long a database may take to accept a login.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// How long after its last use a connection is used again without a test.
+const TRUSTED: Duration = Duration::from_millis(100);
+
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -43,6 +46,17 @@ pub fn place(options: &PgConnectOptions) -> String {
         |socket| socket.display().to_string(),
     );
     options.get_database().map_or_else(|| host.clone(), |database| format!("{host}/{database}"))
+}
+
+/// Tests a connection before its use only if it was idle for 100 ms.
+///
+/// The test finds connections that a restart of the server or a firewall has closed, which takes longer than that. It
+/// is a round trip, and a busy service would make it before each transaction and each load.
+#[must_use]
+pub fn tested_when_idle(options: PgPoolOptions) -> PgPoolOptions {
+    options.test_before_acquire(false).before_acquire(|connection, use_of_it| {
+        Box::pin(async move { Ok(use_of_it.idle_for < TRUSTED || connection.ping().await.is_ok()) })
+    })
 }
 
 /// A pool of one connection, for a command that does one thing.

@@ -120,7 +120,7 @@ fn attacks(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, lab: &Lab)
 }
 
 fn pool(database: &Database) -> PgPool {
-    PgPoolOptions::new()
+    db::connect::tested_when_idle(PgPoolOptions::new())
         .max_connections(database.max_connections)
         .acquire_timeout(database.acquire_timeout)
         .connect_lazy_with(database.options.clone())

@@ -8,7 +8,7 @@ use axum::{
     routing::{get, post},
 };
 use inventory::{
-    db::{self, movement::Line},
+    db::{self, connect::tested_when_idle, movement::Line},
     domain::{Delta, Kind, Sku, Stock},
 };
 use redis::aio::MultiplexedConnection;
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use crate::contender::Failure;
 
-/// The connections to Postgres: as many as the service has.
+/// The connections to Postgres: as many as the service has, and tested as rarely.
 const CONNECTIONS: u32 = 16;
 
 #[derive(Clone)]
@@ -29,7 +29,8 @@ pub(super) struct Floor {
 
 /// Serves handlers without lock, fence and cache, and without the layers of the service.
 pub(crate) async fn serve() -> Result<ExitCode, Failure> {
-    let pg = PgPoolOptions::new().max_connections(CONNECTIONS).connect(&env::var("DATABASE_URL")?).await?;
+    let options = tested_when_idle(PgPoolOptions::new()).max_connections(CONNECTIONS);
+    let pg = options.connect(&env::var("DATABASE_URL")?).await?;
     let app = routes().with_state(Floor { pg, redis: redis().await? });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
