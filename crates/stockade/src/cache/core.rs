@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 use crate::cache::load::LoadInFn;
 use crate::{
     cache::{
+        CacheError, Inspection, Kept, Tier,
         bloom::{Bloom, Bound},
         flight::Flights,
         load::Loader,
@@ -23,6 +24,16 @@ use crate::{
 
 /// How long a shutdown waits for the loads that it has given up: they give back their leases.
 const LAST_COMMANDS: Duration = Duration::from_secs(1);
+
+/// What the keys of a cache are: they go along to its tasks.
+pub(crate) trait CacheKey: Resource + Clone + Send + Sync + 'static {}
+
+impl<K: Resource + Clone + Send + Sync + 'static> CacheKey for K {}
+
+/// What the values of a cache are.
+pub(crate) trait CacheValue: Serialize + DeserializeOwned + Send + Sync + 'static {}
+
+impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> CacheValue for V {}
 
 /// What every clone of a cache shares.
 pub(crate) struct Core<K, V> {
@@ -45,11 +56,7 @@ pub(crate) struct Core<K, V> {
     pub(crate) home: Option<Handle>,
 }
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// Runs work that callers of any runtime may wait for. It runs beside the connections to Redis, since the runtime of
     /// the caller that begins the work may stand still, or end, while others wait. Without Redis there is no such
     /// place, and it runs on the runtime of the caller.
@@ -126,6 +133,14 @@ where
         let entry = self.local.get(name.as_str())?;
         let good_until = entry.expires.min(self.store.verified_until());
         (Instant::now() < good_until + self.settings.grace).then_some(entry)
+    }
+
+    pub(crate) async fn inspect(&self, key: &K) -> Result<Inspection, CacheError> {
+        let name = Key::of(key)?;
+        let (redis, lease) = self.store.inspect(&name).await;
+        let local = self.local.get(name.as_str()).map_or(Tier::Empty, |entry| Tier::Kept(Kept::of(&entry)));
+        let fetching = [&self.flights, &self.refreshes, &self.reloads].iter().any(|flights| flights.has(&name));
+        Ok(Inspection { local, redis, fetching, lease })
     }
 
     pub(crate) async fn shutdown(&self, limit: Duration) {

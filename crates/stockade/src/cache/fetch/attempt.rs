@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -10,14 +9,14 @@ use super::{
 use crate::{
     cache::{
         CacheError,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         flight::Pilot,
         local::Reservation,
         store::{Lease, Token, Trust, Wake, Want, until_news},
         value::Entry,
     },
     clock::Instant,
-    resource::{Key, Resource},
+    resource::Key,
 };
 
 /// One request for a lease, with everything that must be noted before the request is sent.
@@ -49,11 +48,7 @@ impl Attempt {
     }
 }
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     pub(crate) fn attempt(&self, name: &Key, pilot: &Pilot<V>, purpose: Purpose) -> Attempt {
         let (token, reservation) = (Token::random(), self.local.reserve(name));
         let wake = matches!(purpose, Purpose::Read | Purpose::Reload).then(|| self.store.watch(name));

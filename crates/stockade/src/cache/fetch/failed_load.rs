@@ -1,16 +1,14 @@
-use serde::{Serialize, de::DeserializeOwned};
-
 use super::start::Leased;
 use crate::{
     cache::{
         CacheError, Source,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         flight::{Answer, Outcome},
         store::{Hold, Token},
         value::Entry,
     },
     clock::Instant,
-    resource::{Key, Resource},
+    resource::Key,
 };
 
 /// How many keys a load is for.
@@ -21,11 +19,7 @@ pub(crate) enum Loads {
     Several,
 }
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     pub(crate) async fn give_up(&self, name: &Key, leased: Leased<V>, error: CacheError, loads: Loads) -> Outcome<V> {
         self.give_back(name, &leased.token, &error, loads).await;
         self.stale_or(name, leased.stale, error, leased.mark)

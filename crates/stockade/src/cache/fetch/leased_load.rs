@@ -1,22 +1,16 @@
-use serde::{Serialize, de::DeserializeOwned};
-
 use super::{failed_load::Loads, start::Leased};
 use crate::{
     cache::{
         Loaded,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         flight::{Answer, Outcome, Pilot},
         load::Load,
         store::{Filled, Filling, Hold},
     },
-    resource::{Key, Resource},
+    resource::Key,
 };
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     pub(crate) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
         match self.loader.run(key, name, || pilot.ask()).await {
             Ok(load) => self.store_loaded(name, pilot, &leased, load).await,

@@ -43,7 +43,6 @@ pub(crate) enum Step<V> {
     Serve(Entry<V>),
     /// The flight ends with an expired value or an error.
     Land(Outcome<V>),
-    /// The value is loaded.
     Load(Permit<V>),
     /// Another process loads, for this long at most. Then the flight asks again.
     Wait(Duration),

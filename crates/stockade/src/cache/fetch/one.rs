@@ -1,7 +1,5 @@
 use std::sync::Arc;
 
-use serde::{Serialize, de::DeserializeOwned};
-
 use super::{
     next_step::{Permit, Purpose, Step},
     start::Start,
@@ -9,19 +7,15 @@ use super::{
 use crate::{
     cache::{
         Source,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         flight::{Answer, Outcome, Pilot},
         store::Want,
     },
     clock::Instant,
-    resource::{Key, Resource},
+    resource::Key,
 };
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// Fetches the value for all passengers of the flight. Runs on a task of the cache.
     pub(crate) async fn fly(self: Arc<Self>, key: K, name: Key, pilot: Pilot<V>, start: Start) {
         let outcome = self.fetch(key, &name, &pilot, start).await;

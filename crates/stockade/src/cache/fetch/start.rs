@@ -18,7 +18,6 @@ pub(crate) enum Start {
 /// The result of a read that found no answer.
 pub(crate) struct Missing<V> {
     pub(crate) start: Start,
-    /// An expired value, if the read found one.
     pub(crate) stale: Option<Entry<V>>,
 }
 

@@ -1,7 +1,5 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use serde::{Serialize, de::DeserializeOwned};
-
 use super::{
     attempt::Attempt,
     failed_load::Loads,
@@ -11,12 +9,12 @@ use super::{
 use crate::{
     cache::{
         CacheError, Loaded, Source,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         flight::{Answer, Outcome, Pilot},
         load::{Admission, Load},
         store::{Hold, Lease, Want, some_at_a_time},
     },
-    resource::{Key, Resource},
+    resource::Key,
 };
 
 /// One key of a batch, whose flight this call has begun and must end.
@@ -36,11 +34,7 @@ enum Grant<V> {
     },
 }
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// Fetches several keys together: one round trip for the leases, one load, one round trip to store. A flight whose
     /// key can't be loaded now ends without an outcome. Such keys are returned, each with the longest time to wait
     /// before asking again.

@@ -1,19 +1,13 @@
-use serde::{Serialize, de::DeserializeOwned};
-
 use crate::{
     cache::{
         Source,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         flight::{Answer, Outcome, Pilot},
     },
-    resource::{Key, Resource},
+    resource::Key,
 };
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// A load without a lease, as while a writer commits. It is unknown whether the value holds that write, so no
     /// caller may board once the load runs.
     pub(crate) async fn load_unleased(&self, key: K, name: &Key, pilot: &Pilot<V>, degraded: bool) -> Outcome<V> {

@@ -3,25 +3,20 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde::{Serialize, de::DeserializeOwned};
 
 use super::invalidator::Invalidate;
 use crate::{
     cache::{
         CacheError,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         store::{HEARD_WITHIN, Outcomes, UnsureRun},
         strict::Intent,
         tags::Tag,
     },
-    resource::{Key, Resource},
+    resource::Key,
 };
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     async fn invalidate_all(&self, keys: &[Key]) -> Outcomes<()> {
         self.forget(keys);
         let confirmed = self.store.invalidate(keys).await;
@@ -73,11 +68,7 @@ where
     }
 }
 
-impl<K, V> Invalidate for Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Invalidate for Core<K, V> {
     fn name(&self) -> &'static str {
         self.settings.name
     }

@@ -2,26 +2,20 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Serialize, de::DeserializeOwned};
-
 use crate::{
     cache::{
         CacheError,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         store::NotTaken,
         strict::{Intent, PAGE},
     },
-    resource::{Key, Resource},
+    resource::Key,
 };
 
 /// How many pages one round looks at. It stops earlier at a page without an intent to end.
 const PAGES: usize = 16;
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// Ends overdue intents in the background, once the database says that their transaction is over.
     pub(crate) fn ask_about(self: &Arc<Self>, name: &Key, overdue: Vec<Intent>) {
         let due = self.settings.strict.as_ref().map(|strict| strict.due(overdue)).unwrap_or_default();

@@ -1,7 +1,6 @@
 use std::{collections::HashMap, sync::Arc};
 
 use futures_util::future::join_all;
-use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::Semaphore, time::sleep};
 use tracing::Instrument;
 
@@ -9,20 +8,16 @@ use super::patience::Patience;
 use crate::{
     cache::{
         CacheError, Lookup, Source,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         fetch::{Flyer, Missing},
         flight::{Answer, Join, Passage, lookup},
         store::{POLL, some_at_a_time},
     },
     clock::Instant,
-    resource::{Key, Resource},
+    resource::Key,
 };
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     pub(crate) async fn get_many(self: &Arc<Self>, keys: &[K]) -> Vec<Result<Lookup<V>, CacheError>> {
         let names: Vec<_> = keys.iter().map(Key::of).collect();
         let mut wanted: HashMap<Key, &K> = HashMap::new();

@@ -1,13 +1,12 @@
 use std::sync::Arc;
 
-use serde::{Serialize, de::DeserializeOwned};
 use tracing::Instrument;
 
 use super::{patience::Patience, refresh::is_due};
 use crate::{
     cache::{
         CacheError, Lookup, Source,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         fetch::{Missing, Start},
         flight::{Answer, Join, Outcome, lookup, lookup_at},
         local::Reservation,
@@ -15,14 +14,10 @@ use crate::{
         value::Entry,
     },
     clock::Instant,
-    resource::{Key, Resource, find_by_text},
+    resource::{Key, find_by_text},
 };
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     pub(crate) async fn get(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
         let result = match self.local_hit(key) {
             Some(found) => Ok(found),

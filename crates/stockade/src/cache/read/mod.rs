@@ -1,10 +1,9 @@
-//! Reading one key or many, the loads that a read starts ahead of time, and a look at what is cached.
+//! Reading one key or many, and the loads that a read starts ahead of time.
 
 mod batch;
 mod get;
 #[cfg(feature = "postgres")]
 mod get_in;
-mod inspect;
 mod patience;
 mod refresh;
 mod reload;

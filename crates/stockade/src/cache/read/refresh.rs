@@ -1,19 +1,18 @@
 use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
-use serde::{Serialize, de::DeserializeOwned};
 use tracing::Instrument;
 
 use crate::{
     cache::{
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         fetch::{Permit, Purpose, Step},
         flight::{Join, Pilot},
         store::Want,
         value::Entry,
     },
     clock::Instant,
-    resource::{Key, Resource},
+    resource::Key,
 };
 
 /// A shorter load counts as this long, so that values whose load took almost no time are refreshed early too.
@@ -35,11 +34,7 @@ pub(crate) fn is_due<V>(entry: &Entry<V>, beta: f64, now: Instant) -> bool {
     left.as_secs_f64() <= lead
 }
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// Loads the value again in the background, unless this process already does or another one has the lease.
     pub(crate) fn refresh(self: &Arc<Self>, key: &K, name: &Key) {
         let (_, pilot) = self.refreshes.board(name, Join::Any);

@@ -1,26 +1,21 @@
 use std::sync::Arc;
 
-use serde::{Serialize, de::DeserializeOwned};
 use tracing::Instrument;
 
 use super::patience::Patience;
 use crate::{
     cache::{
         CacheError, Lookup,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         fetch::{Leased, Loads, Permit, Purpose, Step},
         flight::{Answer, Join, Outcome, Pilot},
         store::Want,
     },
     clock::Instant,
-    resource::{Key, Resource},
+    resource::Key,
 };
 
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Core<K, V> {
     pub(crate) async fn reload(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
         let result = self.join_reload(key).await;
         self.counters.request(&result);

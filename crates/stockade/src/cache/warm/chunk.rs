@@ -5,7 +5,6 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -13,14 +12,14 @@ use super::{WarmProgress, WarmReport, WarmState};
 use crate::{
     cache::{
         CacheError, Source,
-        core::Core,
+        core::{CacheKey, CacheValue, Core},
         fetch::{Flyer, Start},
         flight::{Join, Outcome},
         load::Admission,
         store::{Read, Wake, Want, some_at_a_time},
     },
     clock::Instant,
-    resource::{Key, Resource},
+    resource::Key,
 };
 
 /// How long the store may leave reads unanswered before the warm-up gives up. It is longer than the breaker stays open
@@ -62,11 +61,7 @@ impl<K, V> Clone for Chunk<K, V> {
     }
 }
 
-impl<K, V> Chunk<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: CacheKey, V: CacheValue> Chunk<K, V> {
     pub(super) async fn warm(self, keys: Vec<K>) {
         let missing = self.missing(self.named(keys)).await;
         let batches = self.core.loader.loads_batches();
