@@ -7,14 +7,8 @@ use super::{
     state::{Shared, State},
 };
 
-/// The `retry_after` of calls that are refused while a probe is under way.
+/// The time for calls that are refused while a probe is under way.
 const PROBING: Duration = Duration::from_millis(100);
-
-/// The refusal of an open breaker, or of a half-open one whose probe is under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused {
-    pub(crate) retry_after: Duration,
-}
 
 /// Refuses calls to a server that keeps failing.
 ///
@@ -33,20 +27,20 @@ impl Breaker {
     }
 
     /// Asks to make a call. The caller reports its outcome by the permit. A permit that is dropped counts as neither
-    /// success nor failure.
-    pub(crate) fn permit(&self) -> Result<Permit, Refused> {
+    /// success nor failure. A refusal says when another call makes sense.
+    pub(crate) fn permit(&self) -> Result<Permit, Duration> {
         let mut state = self.shared.lock();
         let probe = match *state {
             State::Closed { .. } => None,
             State::Open { until, period } => {
                 let now = Instant::now();
                 if now < until {
-                    return Err(Refused { retry_after: until - now });
+                    return Err(until - now);
                 }
                 self.shared.set(&mut state, State::HalfOpen { probe: Some(1), period, probes: 1 });
                 Some(1)
             }
-            State::HalfOpen { probe: Some(_), .. } => return Err(Refused { retry_after: PROBING }),
+            State::HalfOpen { probe: Some(_), .. } => return Err(PROBING),
             State::HalfOpen { probe: None, period, probes } => {
                 let number = probes + 1;
                 *state = State::HalfOpen { probe: Some(number), period, probes: number };
@@ -57,13 +51,13 @@ impl Breaker {
     }
 
     /// The refusal that a call would get now. Does not begin a probe.
-    pub(crate) fn refusing(&self) -> Option<Refused> {
+    pub(crate) fn refusing(&self) -> Option<Duration> {
         match *self.shared.lock() {
             State::Closed { .. } | State::HalfOpen { probe: None, .. } => None,
-            State::HalfOpen { probe: Some(_), .. } => Some(Refused { retry_after: PROBING }),
+            State::HalfOpen { probe: Some(_), .. } => Some(PROBING),
             State::Open { until, .. } => {
                 let left = until.saturating_duration_since(Instant::now());
-                (!left.is_zero()).then_some(Refused { retry_after: left })
+                (!left.is_zero()).then_some(left)
             }
         }
     }

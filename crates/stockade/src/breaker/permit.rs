@@ -11,7 +11,6 @@ const THRESHOLD: u32 = 5;
 pub(super) const FIRST_OPEN: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_OPEN: Duration = Duration::from_secs(10);
 
-/// The permission to make one call.
 #[derive(Debug)]
 #[must_use = "report success or failure"]
 pub(crate) struct Permit {
@@ -22,7 +21,6 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// How many calls have succeeded so far.
     pub(crate) fn successes(&self) -> u64 {
         self.shared.successes.load(Ordering::Relaxed)
     }

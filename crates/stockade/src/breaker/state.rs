@@ -31,7 +31,6 @@ impl State {
 pub(super) struct Shared {
     name: &'static str,
     state: Mutex<State>,
-    /// How many calls have succeeded.
     pub(super) successes: AtomicU64,
 }
 

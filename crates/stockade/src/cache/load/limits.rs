@@ -50,12 +50,6 @@ struct Spare {
     freed: Notify,
 }
 
-/// Why a load may not begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shed {
-    pub(crate) retry_after: Duration,
-}
-
 /// The right to run one load. Its holder reports at the end whether the load succeeded.
 #[derive(Debug)]
 pub(crate) struct Admission<'a> {
@@ -113,22 +107,20 @@ impl Limits {
         self.0.breaker.refusing().is_some()
     }
 
-    /// Waits at most `wait` for a place. Cancel safe.
-    pub(crate) async fn admit(&self, wait: Duration) -> Result<Admission<'_>, Shed> {
+    /// Waits at most `wait` for a place. The error says when to try again. Cancel safe.
+    pub(crate) async fn admit(&self, wait: Duration) -> Result<Admission<'_>, Duration> {
         let shared = &*self.0;
         if let Some(refused) = shared.breaker.refusing() {
-            return Err(Shed { retry_after: refused.retry_after });
+            return Err(refused);
         }
         let permit = match shared.running.try_acquire() {
             Ok(permit) => permit,
             Err(_) => shared.queue(wait).await?,
         };
         let running = shared.spare.place(permit);
-        if let Err(retry_after) = turn(shared.rate.as_ref()) {
-            return Err(Shed { retry_after });
-        }
+        turn(shared.rate.as_ref())?;
         // Last, because a half-open breaker gives out one permit, which must not be spent on waiting.
-        let permit = shared.breaker.permit().map_err(|refused| Shed { retry_after: refused.retry_after })?;
+        let permit = shared.breaker.permit()?;
         Ok(Admission { _running: running, _spare: None, permit })
     }
 
@@ -139,7 +131,7 @@ impl Limits {
         let own = spare.places.acquire().await.ok();
         loop {
             if let Some(refused) = shared.breaker.refusing() {
-                sleep(refused.retry_after).await;
+                sleep(refused).await;
                 continue;
             }
             if let Err(wait) = turn(spare.rate.as_ref()) {
@@ -147,11 +139,7 @@ impl Limits {
                 continue;
             }
             let running = spare.place(spare.leftover(&shared.running).await);
-            let permit = match turn(shared.rate.as_ref()) {
-                Ok(()) => shared.breaker.permit().map_err(|refused| refused.retry_after),
-                Err(wait) => Err(wait),
-            };
-            match permit {
+            match turn(shared.rate.as_ref()).and_then(|()| shared.breaker.permit()) {
                 Ok(permit) => return Admission { _running: running, _spare: own, permit },
                 Err(wait) => {
                     drop(running);
@@ -197,7 +185,7 @@ impl Spare {
 }
 
 impl Shared {
-    async fn queue(&self, wait: Duration) -> Result<SemaphorePermit<'_>, Shed> {
+    async fn queue(&self, wait: Duration) -> Result<SemaphorePermit<'_>, Duration> {
         struct Waits<'a>(&'a AtomicUsize);
         impl Drop for Waits<'_> {
             fn drop(&mut self) {
@@ -205,21 +193,19 @@ impl Shared {
             }
         }
 
-        let shed = Shed { retry_after: wait };
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         let _waits = Waits(&self.waiting);
         if before >= self.max_waiting {
-            return Err(shed);
+            return Err(wait);
         }
         match timeout(wait, self.running.acquire()).await {
             Ok(Ok(running)) => Ok(running),
-            Ok(Err(_)) | Err(_) => Err(shed),
+            Ok(Err(_)) | Err(_) => Err(wait),
         }
     }
 }
 
 impl Admission<'_> {
-    /// How many loads have succeeded so far.
     pub(crate) fn loads(&self) -> u64 {
         self.permit.successes()
     }

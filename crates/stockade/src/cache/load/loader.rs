@@ -137,7 +137,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             None => {
                 let admitting = self.aborting.run_until_cancelled(self.limits.admit(self.time / 2));
                 let admission = admitting.await.ok_or(CacheError::ShuttingDown)?;
-                admission.map_err(|shed| CacheError::Shed { retry_after: shed.retry_after })?
+                admission.map_err(|retry_after| CacheError::Shed { retry_after })?
             }
         };
         let mark = begin();

@@ -189,8 +189,7 @@ impl Link {
         &self,
         start: impl FnOnce(Arc<Connection>, Permit) -> Result<T, LinkError>,
     ) -> Result<T, LinkError> {
-        let permit =
-            self.shared.breaker.permit().map_err(|refused| LinkError::Open { retry_after: refused.retry_after })?;
+        let permit = self.shared.breaker.permit().map_err(|retry_after| LinkError::Open { retry_after })?;
         match self.shared.commands.get() {
             Some(connection) => start(connection, permit),
             None => {

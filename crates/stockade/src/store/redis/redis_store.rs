@@ -19,7 +19,6 @@ use crate::{
     store::{Attempt, Force, Forced, Handed, Inspection, LockError, LockStore, Ownership, Released, Token},
 };
 
-/// The lock store on one Redis.
 #[derive(Debug)]
 pub(crate) struct RedisStore {
     pub(super) inner: Arc<Inner>,
@@ -141,7 +140,7 @@ impl LockStore for RedisStore {
     }
 
     fn refusing(&self, key: &Key) -> Option<Duration> {
-        self.inner.shard(key).ok()?.link.breaker().refusing().map(|refused| refused.retry_after)
+        self.inner.shard(key).ok()?.link.breaker().refusing()
     }
 
     fn is_up(&self) -> bool {

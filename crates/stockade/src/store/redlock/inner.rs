@@ -36,7 +36,6 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// How many servers make a majority.
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
@@ -54,7 +53,6 @@ impl Inner {
         stamps.len().checked_sub(1).and_then(|last| stamps.get(last / 2)).copied().unwrap_or_default()
     }
 
-    /// The next token to propose.
     pub(super) fn next_token(&self, key: &Key) -> Result<Token, LockError> {
         let exhausted = LockError::Unavailable { reason: Unavailable::Refused, retry_after: RETRY };
         self.floors.next(key, self.time()).ok_or(exhausted)
@@ -71,11 +69,7 @@ impl Inner {
 
     /// How long until enough breakers close to leave a quorum of servers. `None` if there is a quorum now.
     pub(super) fn refusing(&self) -> Option<Duration> {
-        let mut refused: Vec<_> = self
-            .nodes
-            .iter()
-            .filter_map(|node| node.link.breaker().refusing().map(|refused| refused.retry_after))
-            .collect();
+        let mut refused: Vec<_> = self.nodes.iter().filter_map(|node| node.link.breaker().refusing()).collect();
         refused.sort_unstable();
         let left = self.nodes.len() - refused.len();
         self.quorum().checked_sub(left + 1).and_then(|missing| refused.get(missing)).copied()
