@@ -24,11 +24,17 @@ pub(crate) enum Store<V> {
 }
 
 impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
+    fn remote(&self) -> Option<&Remote<V>> {
+        match self {
+            Self::Memory(..) => None,
+            Self::Redis(remote) => Some(remote),
+        }
+    }
+
     /// Lets the first calls wait until the first attempt to connect has ended, for a command time-out at most.
     pub(crate) async fn attempted(&self) {
-        match self {
-            Self::Memory(..) => {}
-            Self::Redis(remote) => remote.attempted().await,
+        if let Some(remote) = self.remote() {
+            remote.attempted().await;
         }
     }
 
@@ -131,10 +137,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     /// The time up to which the in-process tier is known to have heard of every invalidation.
     pub(crate) fn verified_until(&self) -> Instant {
-        match self {
-            Self::Memory(..) => Instant::now(),
-            Self::Redis(remote) => remote.subscription.liveness.live_until(),
-        }
+        self.remote().map_or_else(Instant::now, |remote| remote.subscription.liveness.live_until())
     }
 
     /// Whether the in-process tier hears of invalidations now.
@@ -144,34 +147,22 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     /// As [`Store::is_verified`], for a caller that has just read the clock.
     pub(crate) fn is_verified_at(&self, now: Instant) -> bool {
-        match self {
-            Self::Memory(..) => true,
-            Self::Redis(remote) => remote.subscription.liveness.is_live(now),
-        }
+        self.remote().is_none_or(|remote| remote.subscription.liveness.is_live(now))
     }
 
     /// Evidence that the store has missed no invalidation; `None` if it may have.
     pub(crate) fn trust(&self) -> Option<Trust> {
-        match self {
-            Self::Memory(..) => Some(Trust::default()),
-            Self::Redis(remote) => remote.subscription.trust(),
-        }
+        self.remote().map_or(Some(Trust::default()), |remote| remote.subscription.trust())
     }
 
     /// Whether the store is connected and known to have lost no invalidation.
     pub(crate) fn is_trusted(&self) -> bool {
-        match self {
-            Self::Memory(..) => true,
-            Self::Redis(remote) => remote.subscription.is_trusted(),
-        }
+        self.remote().is_none_or(|remote| remote.subscription.is_trusted())
     }
 
     /// The connected run of the store, if it may have missed invalidations.
     pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
-        match self {
-            Self::Memory(..) => None,
-            Self::Redis(remote) => remote.subscription.unsure_run(),
-        }
+        self.remote()?.subscription.unsure_run()
     }
 
     /// Marks a run as trusted, after the invalidations that it may have missed were repeated.
@@ -184,10 +175,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     /// Whether the store can be asked now.
     pub(crate) fn is_up(&self) -> bool {
-        match self {
-            Self::Memory(..) => true,
-            Self::Redis(remote) => remote.is_up(),
-        }
+        self.remote().is_none_or(|remote| remote.is_up())
     }
 
     /// Is notified when a load of the key ends or the key is invalidated. Must be made before the lease is asked for.
@@ -199,9 +187,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     }
 
     pub(crate) async fn shutdown(&self, limit: Duration) {
-        match self {
-            Self::Memory(..) => {}
-            Self::Redis(remote) => remote.shutdown(limit).await,
+        if let Some(remote) = self.remote() {
+            remote.shutdown(limit).await;
         }
     }
 }
