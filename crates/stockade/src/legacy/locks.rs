@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::{Link, LinkEvents, Redis, Script},
+    redis::{Link, Redis, Script},
 };
 
 static SCRIPTS: &[&Script] = &[&TAKE_OVER, &RELEASE];
@@ -34,7 +34,7 @@ impl SetnxLocks {
             return Err(SetnxError::Cluster);
         }
         let core = Core {
-            link: Link::new(redis, "legacy", Vec::new(), SCRIPTS, Arc::new(Deaf)).started(),
+            link: Link::new(redis, "legacy", Vec::new(), SCRIPTS, Arc::new(())).started(),
             own_keys: redis.key_prefix().clone(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -66,8 +66,3 @@ impl SetnxLocks {
         self.core.link.shutdown(end.remaining()).await;
     }
 }
-
-/// Ignores the events of the link: it subscribes to nothing.
-struct Deaf;
-
-impl LinkEvents for Deaf {}

@@ -45,3 +45,6 @@ pub(crate) trait LinkEvents: Send + Sync + 'static {
     /// The connection ended; callers get [`LinkError::Down`] until the next `opened`.
     fn closed(&self) {}
 }
+
+/// For links that subscribe to nothing and prepare nothing.
+impl LinkEvents for () {}

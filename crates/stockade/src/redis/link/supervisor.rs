@@ -108,7 +108,7 @@ pub(super) async fn keep_renewals(shared: Arc<Shared>) {
 async fn renewals(shared: &Arc<Shared>) {
     let mut backoff = Backoff::new();
     let name = format!("stockade:{}-renewal", shared.role);
-    let deaf: Arc<dyn LinkEvents> = Arc::new(Deaf);
+    let deaf: Arc<dyn LinkEvents> = Arc::new(());
     loop {
         shared.renewals_wanted.notified().await;
         match within_limit(Connection::establish(shared, &name, &[], &deaf, None, None)).await {
@@ -173,8 +173,3 @@ fn report_connected(shared: &Shared, up: &Up) {
         News::None => tracing::debug!(role, %server, new_run, "one more connection to Redis"),
     }
 }
-
-/// The renewal connection subscribes to nothing.
-struct Deaf;
-
-impl LinkEvents for Deaf {}

@@ -8,16 +8,18 @@ use crate::{
     resource::Bucket,
 };
 
-/// What the owner of a routed link is told and asked.
+/// What the owner of a routed link is told and asked. It ignores what it does not implement.
 ///
 /// The link keeps its events, so they must not own the link in turn.
 pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
     /// The sharded channel of a bucket, on servers with a part of the buckets. `None` if the owner is gone.
-    fn channel(&self, bucket: Bucket) -> Option<String>;
+    fn channel(&self, _bucket: Bucket) -> Option<String> {
+        None
+    }
 
     /// The channel of the bucket is being subscribed on an open connection. Commands sent now follow right behind the
     /// subscription.
-    fn subscribing(&self, server: &Server<S>, bucket: Bucket);
+    fn subscribing(&self, _server: &Server<S>, _bucket: Bucket) {}
 
     /// A message on a subscribed channel. Runs in the connection's driver: it only posts to cells and channels.
     fn message(&self, server: &Arc<Server<S>>, channel: &str, payload: &[u8]);
@@ -39,11 +41,11 @@ pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
     fn closed(&self, server: &Arc<Server<S>>);
 
     /// A connection ended whose server, or the routed link itself, was dropped.
-    fn dropped(&self);
+    fn dropped(&self) {}
 
     /// These buckets have moved to other servers, which are not looked up yet.
-    fn leaving(&self, buckets: &[Bucket]);
+    fn leaving(&self, _buckets: &[Bucket]) {}
 
     /// These buckets are now on these servers, as far as the servers are known.
-    fn moved(&self, buckets: &[Bucket], places: &[Arc<Server<S>>]);
+    fn moved(&self, _buckets: &[Bucket], _places: &[Arc<Server<S>>]) {}
 }

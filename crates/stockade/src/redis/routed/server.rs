@@ -16,28 +16,20 @@ use crate::{
 pub(crate) trait ServerState: Default + Send + Sync + 'static {
     /// The connection leads to another run of the server than before. That run may know less, and may have another
     /// clock.
-    fn new_run(&self);
+    fn new_run(&self) {}
 
     /// A connection is open to callers.
-    fn opened(&self, up: &Up);
+    fn opened(&self, _up: &Up) {}
 
     /// The bucket came here from another server.
-    fn gained(&self, bucket: Bucket);
+    fn gained(&self, _bucket: Bucket) {}
 
     /// The bucket went to another server.
-    fn left(&self, bucket: Bucket);
+    fn left(&self, _bucket: Bucket) {}
 }
 
 /// For owners that keep nothing for a server.
-impl ServerState for () {
-    fn new_run(&self) {}
-
-    fn opened(&self, _up: &Up) {}
-
-    fn gained(&self, _bucket: Bucket) {}
-
-    fn left(&self, _bucket: Bucket) {}
-}
+impl ServerState for () {}
 
 /// One server of a [`RoutedLink`](super::RoutedLink), with the facts about this server only. `S` is what the owner of
 /// the link keeps for it.
@@ -55,7 +47,6 @@ pub(crate) struct Server<S> {
     run_id: Mutex<Option<Arc<str>>>,
 }
 
-/// A run of one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) server: u32,
@@ -109,7 +100,6 @@ impl<S: ServerState> Server<S> {
         }
     }
 
-    /// The bucket went to another server.
     pub(super) fn left(&self, bucket: Bucket) {
         if let Some(subscriptions) = &self.subscriptions {
             subscriptions.left(bucket);

@@ -29,7 +29,6 @@ impl Subscriptions {
         self.connections[usize::from(bucket.index())].load(Ordering::Acquire)
     }
 
-    /// The bucket went to another server.
     pub(super) fn left(&self, bucket: Bucket) {
         self.connections[usize::from(bucket.index())].store(0, Ordering::Release);
     }

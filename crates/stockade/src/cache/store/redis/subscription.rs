@@ -51,7 +51,6 @@ pub(in crate::cache::store) struct Subscription<V> {
     joined: Mutex<Option<UnsureRun>>,
     /// Whether that run is known to have lost no invalidation.
     trusted: AtomicBool,
-    /// The number of the present connection.
     connection: AtomicU64,
     /// The newest epoch of the cache that this process has heard of.
     epoch: AtomicU64,
@@ -167,14 +166,8 @@ impl<V> Subscription<V> {
     }
 }
 
+/// One server has all buckets, and its messages come on the channel and the inbox of the link.
 impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
-    /// None for a bucket: one server has all buckets, and its messages come on the channel and the inbox of the link.
-    fn channel(&self, _bucket: Bucket) -> Option<String> {
-        None
-    }
-
-    fn subscribing(&self, _server: &Server<()>, _bucket: Bucket) {}
-
     fn message(&self, _server: &Arc<Server<()>>, channel: &str, payload: &[u8]) {
         let Ok(text) = std::str::from_utf8(payload) else {
             return;
@@ -254,8 +247,4 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
     fn dropped(&self) {
         self.liveness.closed();
     }
-
-    fn leaving(&self, _buckets: &[Bucket]) {}
-
-    fn moved(&self, _buckets: &[Bucket], _places: &[Arc<Server<()>>]) {}
 }

@@ -127,8 +127,6 @@ impl RoutedEvents<ShardState> for Inbox {
         }
     }
 
-    fn dropped(&self) {}
-
     fn leaving(&self, buckets: &[Bucket]) {
         if let Some(inner) = self.0.upgrade() {
             inner.held.recall_all(|key| buckets.contains(&key.bucket()));
