@@ -4,12 +4,12 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    redis::{Link, Script},
+    redis::{Link, Script, script},
     resource::Namespace,
 };
 
-pub(super) static TAKE_OVER: Script = Script { name: "setnx_take_over", text: include_str!("scripts/take_over.lua") };
-pub(super) static RELEASE: Script = Script { name: "setnx_release", text: include_str!("scripts/release.lua") };
+pub(super) static TAKE_OVER: Script = script!("setnx_take_over", "scripts/take_over.lua");
+pub(super) static RELEASE: Script = script!("setnx_release", "scripts/release.lua");
 
 /// What handles, locks and guards share.
 pub(super) struct Core {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     cache::store::OLD_PRIMARY_WRITES,
     clock::Instant,
-    redis::{Handshake, LinkError, LinkEvents, Succession, Up},
+    redis::{Handshake, LinkError, LinkEvents, Succession, Up, text},
 };
 
 /// The server of the filter, as far as this process knows it.
@@ -116,9 +116,7 @@ impl LinkEvents for Server {
 /// The first word of a reply.
 pub(super) fn word(value: &Value) -> Option<&str> {
     match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
         Value::Array(values) => word(values.first()?),
-        _ => None,
+        other => text(other),
     }
 }

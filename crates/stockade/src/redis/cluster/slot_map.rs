@@ -2,12 +2,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use redis::Value;
 
-use crate::{redis::Node, resource::Bucket};
+use crate::{
+    redis::{Node, text},
+    resource::Bucket,
+};
 
 /// One node's view of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    /// The node whose view it is.
     myself: String,
     nodes: HashMap<String, Known>,
     /// First and last slot of each range, and the id of its primary.
@@ -61,14 +63,6 @@ impl View {
         let (_, _, id) = self.ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot))?;
         let known = self.nodes.get(id)?;
         Some(Owner { node: known.at.clone()?, id: id.as_str().into(), epoch: known.epoch })
-    }
-}
-
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
     }
 }
 

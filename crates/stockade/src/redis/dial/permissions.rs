@@ -3,9 +3,12 @@
 use redis::aio::MultiplexedConnection;
 
 use super::handshake_error::HandshakeError;
-use crate::{redis::Script, resource::Namespace};
+use crate::{
+    redis::{Script, script},
+    resource::Namespace,
+};
 
-const PROBE: Script = Script { name: "permissions", text: include_str!("../scripts/permissions.lua") };
+const PROBE: Script = script!("permissions", "../scripts/permissions.lua");
 
 /// Where the scripts on a connection publish.
 pub(in crate::redis) enum Channel<'a> {

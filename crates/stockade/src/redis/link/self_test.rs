@@ -2,9 +2,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::aio::MultiplexedConnection;
 
-use crate::redis::{Script, dial::HandshakeError};
+use crate::redis::{Script, dial::HandshakeError, script};
 
-const SELF_TEST: Script = Script { name: "self_test", text: include_str!("../scripts/self_test.lua") };
+const SELF_TEST: Script = script!("self_test", "../scripts/self_test.lua");
 
 /// Tests whether a message that a script publishes comes back on this connection, and whether the script counts its
 /// receiver. Behind some proxies and managed servers it does not. There, "no receiver" must not be taken for "the

@@ -15,9 +15,9 @@ use super::{
     crowd::{connected, patient},
     list,
 };
-use crate::redis::{Attempt, Joins, Link, LinkError, Script, evalsha};
+use crate::redis::{Attempt, Joins, Link, LinkError, Script, evalsha, script};
 
-pub(super) static EACH: Script = Script { name: "each", text: include_str!("scripts/each.lua") };
+pub(super) static EACH: Script = script!("each", "scripts/each.lua");
 const JOINS: Joins = Joins { op: EACH.name, keys: 1, shared: 1, own: 1 };
 /// Enough for several commands of as many calls as one takes.
 const CALLS: usize = 200;

@@ -2,9 +2,9 @@
 
 use redis::Value;
 
-use super::{commands::replies::text, inner::Inner, scripts::FOREIGN};
+use super::{inner::Inner, scripts::FOREIGN};
 use crate::{
-    redis::LinkError,
+    redis::{LinkError, text},
     resource::Key,
     store::{LockError, Misplaced},
 };

@@ -88,7 +88,7 @@ pub(in crate::store) mod parts {
         commands::{
             calls::millis,
             keys::Keys,
-            replies::{joined, number, text},
+            replies::{joined, number},
         },
         floors::Floors,
         scripts::{JOIN, SEED},

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::{
-    redis::LinkError,
-    store::redis::parts::{number, text},
+    redis::{LinkError, text},
+    store::redis::parts::number,
 };
 
 /// One server's reply to a request for the lock, or to a token.

@@ -13,7 +13,7 @@ use stockade_testbed::RedisServer;
 use super::{LIMIT, World, key, seed, seen::Seen};
 use crate::{
     clock::Instant,
-    redis::{Joins, Script, believed, believed_until, evalsha},
+    redis::{Joins, Script, believed, believed_until, evalsha, script},
     resource::Key,
     store::{
         Attempt, Force, Handed, Mode, Owner, Token,
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-static LOOK: Script = Script { name: "look", text: include_str!("scripts/invariants.lua") };
+static LOOK: Script = script!("look", "scripts/invariants.lua");
 
 /// How many lock scripts one run of the test calls. The checks of the keys are not counted.
 const CALLS: u64 = 100_000;
@@ -488,10 +488,7 @@ async fn random_operations_keep_the_invariants() {
     for number in 0..FUZZERS {
         fuzzers.spawn(FuzzState::new(&world, seed, number).await.make_calls(CALLS.div_ceil(FUZZERS), None));
     }
-    let mut calls = 0;
-    while let Some(played) = fuzzers.join_next().await {
-        calls += played.unwrap();
-    }
+    let calls: u64 = fuzzers.join_all().await.into_iter().sum();
     assert!(calls >= CALLS);
     println!("{calls} calls, each with a look at the keys, in {:?}", began.elapsed());
     world.until_nothing_is_left().await;

@@ -2,10 +2,10 @@ use std::{slice, time::Duration};
 
 use super::{LIMIT, RedlockStore, World, granted, key, once, reconnected, write};
 use crate::{
+    redis::text,
     resource::Key,
     store::{
         Attempt, LockError, LockStore, Owner, Token,
-        redis::parts::text,
         redlock::{replies::Taken, scripts::FENCE},
     },
 };

@@ -1,12 +1,6 @@
 //! The scripts of the lease protocol. Each file describes its KEYS, ARGV and reply.
 
-use crate::redis::Script;
-
-macro_rules! script {
-    ($name:literal, $($file:literal),+) => {
-        Script { name: $name, text: concat!($(include_str!($file)),+) }
-    };
-}
+use crate::redis::{Script, script};
 
 pub(super) static LEASE: Script = script!("cache_lease", "own.lua", "tags.lua", "epoch.lua", "lease.lua");
 pub(super) static FILL: Script = script!("cache_fill", "own.lua", "tags.lua", "fill.lua");

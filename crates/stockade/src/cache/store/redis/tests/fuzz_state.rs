@@ -17,11 +17,11 @@ use super::{
 };
 use crate::{
     cache::store::redis::{keys::Keys, scripts::ALL},
-    redis::Script,
+    redis::{Script, script},
     resource::{Bucket, Key, Namespace},
 };
 
-static LOOK: Script = Script { name: "look", text: include_str!("scripts/invariants.lua") };
+static LOOK: Script = script!("look", "scripts/invariants.lua");
 
 /// How many calls are sent together.
 const TOGETHER: usize = 8;

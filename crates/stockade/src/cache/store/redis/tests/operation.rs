@@ -5,11 +5,11 @@ use crate::{
         scripts::{ABORT, BEGIN, CLEAR, END, FILL, HEARTBEAT, INVALIDATE, INVALIDATE_TAG, JOIN, LEASE, TRUST},
         stored::Stored,
     },
-    redis::Script,
+    redis::{Script, script},
     resource::Bucket,
 };
 
-pub(super) static FORGET: Script = Script { name: "forget", text: include_str!("scripts/forget.lua") };
+pub(super) static FORGET: Script = script!("forget", "scripts/forget.lua");
 
 /// A call on one key, or on the whole cache.
 #[derive(Clone, Debug)]

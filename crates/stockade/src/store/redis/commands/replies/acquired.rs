@@ -2,8 +2,11 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::words::{flag, micros, number, text, token};
-use crate::{redis::LinkError, store::Token};
+use super::words::{flag, micros, number, token};
+use crate::{
+    redis::{LinkError, text},
+    store::Token,
+};
 
 /// Whether the server still had the caller's place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

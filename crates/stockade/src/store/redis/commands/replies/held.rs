@@ -1,17 +1,23 @@
 use redis::Value;
 
-use super::words::{number, text};
-use crate::redis::LinkError;
+use super::words::number;
+use crate::redis::{LinkError, text};
 
 /// The reply to a renewal or a downgrade, for one ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
     /// The lease was renewed. `wanted`: somebody waits for the resource.
-    Extended { now: u64, wanted: bool },
+    Extended {
+        now: u64,
+        wanted: bool,
+    },
     /// The owner still holds the resource, but may not renew the lease.
-    Ending { now: u64 },
-    /// The owner does not hold the resource.
-    Gone { now: u64 },
+    Ending {
+        now: u64,
+    },
+    Gone {
+        now: u64,
+    },
 }
 
 impl Renewed {

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::words::{fields, number, text, token};
+use super::words::{fields, number, token};
 use crate::{
-    redis::LinkError,
+    redis::{LinkError, text},
     store::{Inspection, Mode, Party},
 };
 

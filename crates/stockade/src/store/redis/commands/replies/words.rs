@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use redis::Value;
-
 use crate::store::Token;
 
 /// The words of a record. The last one, the tag, may be empty or contain spaces.
@@ -20,14 +18,6 @@ pub(super) fn flag(word: &str) -> Option<bool> {
     match word {
         "0" => Some(false),
         "1" => Some(true),
-        _ => None,
-    }
-}
-
-pub(crate) fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
         _ => None,
     }
 }

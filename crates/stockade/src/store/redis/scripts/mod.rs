@@ -1,11 +1,4 @@
-use crate::redis::Script;
-
-/// Joins the parts of a script. The common case comes before the helpers: it returns before Redis makes their closures.
-macro_rules! script {
-    ($name:literal, $($part:literal),+) => {
-        Script { name: $name, text: concat!($(include_str!(concat!("scripts/", $part))),+) }
-    };
-}
+use crate::redis::{Script, script};
 
 pub(super) static ACQUIRE: Script = script!(
     "acquire",
