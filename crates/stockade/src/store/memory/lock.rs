@@ -61,7 +61,6 @@ impl Kind {
     }
 }
 
-/// A holder of a resource.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) number: u64,
@@ -75,7 +74,6 @@ pub(super) struct Holder {
     pub(super) runs_out: bool,
 }
 
-/// A waiter in a queue.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) asker: Asker,

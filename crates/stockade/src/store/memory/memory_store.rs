@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::BoxFuture;
 
 use super::{alarm::Shared, attempts::Entered, lock::Asker, waiting::Waiting};
 use crate::{
@@ -50,19 +50,17 @@ impl LockStore for MemoryStore {
     }
 
     fn try_all<'a>(&'a self, attempts: &'a [Attempt]) -> BoxFuture<'a, Result<Option<Vec<Arc<Ownership>>>, LockError>> {
-        async move {
+        Box::pin(async move {
             let askers: Vec<Asker> = attempts.iter().map(|_| self.asker()).collect();
             self.shared.change(|table, now| table.enter_all(now, &askers, attempts))
-        }
-        .boxed()
+        })
     }
 
     fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>> {
-        async move {
+        Box::pin(async move {
             let held = self.shared.change(|table, now| table.release(now, &ownership.key, &ownership.owner, None));
             Ok(if held { Released::Released } else { Released::Lost })
-        }
-        .boxed()
+        })
     }
 
     fn release_detached(&self, ownership: Arc<Ownership>) {
@@ -70,19 +68,17 @@ impl LockStore for MemoryStore {
     }
 
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {
-        async move {
+        Box::pin(async move {
             self.shared.change(|table, now| ownerships.iter().for_each(|ownership| table.renew(now, ownership)));
             Ok(())
-        }
-        .boxed()
+        })
     }
 
     fn downgrade<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
-        async move {
+        Box::pin(async move {
             let downgraded = self.shared.change(|table, now| table.downgrade(now, ownership));
             downgraded.map_err(|reason| LockError::Lost { key: ownership.key.clone(), reason })
-        }
-        .boxed()
+        })
     }
 
     fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
@@ -91,38 +87,36 @@ impl LockStore for MemoryStore {
 
     fn adopt<'a>(&'a self, handed: &'a Handed) -> BoxFuture<'a, Result<Arc<Ownership>, LockError>> {
         let asker = self.asker();
-        async move { self.shared.change(|table, now| table.adopt(now, &asker, handed)) }.boxed()
+        Box::pin(async move { self.shared.change(|table, now| table.adopt(now, &asker, handed)) })
     }
 
     fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {
-        async move {
+        Box::pin(async move {
             self.shared.change(|table, _| table.seed(key, token));
             Ok(())
-        }
-        .boxed()
+        })
     }
 
     fn force<'a>(&'a self, key: &'a Key, force: Force) -> BoxFuture<'a, Result<Forced, LockError>> {
-        async move { self.shared.change(|table, now| table.force(now, key, force)) }.boxed()
+        Box::pin(async move { self.shared.change(|table, now| table.force(now, key, force)) })
     }
 
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, LockError>> {
-        async move { Ok(self.shared.change(|table, now| table.inspect(now, key))) }.boxed()
+        Box::pin(async move { Ok(self.shared.change(|table, now| table.inspect(now, key))) })
     }
 
     fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>> {
-        async move { Ok(self.shared.change(|table, _| table.list(limit))) }.boxed()
+        Box::pin(async move { Ok(self.shared.change(|table, _| table.list(limit))) })
     }
 
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
-        async move {
+        Box::pin(async move {
             self.shared.change(|table, _| table.close());
             self.shared.tasks.close();
             self.shared.nudge();
             // Past the limit only a holder that never released is left; its lease ends the timer task.
             let _ = tokio::time::timeout(limit, self.shared.tasks.wait()).await;
-        }
-        .boxed()
+        })
     }
 }
 

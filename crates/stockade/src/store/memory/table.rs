@@ -42,7 +42,6 @@ impl Table {
         }
     }
 
-    /// When the earliest lease ends.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         self.leases.first()
     }

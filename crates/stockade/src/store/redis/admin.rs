@@ -35,26 +35,21 @@ impl Inner {
         keys: Vec<String>,
         args: impl Fn(&Handing<'_>) -> Vec<Vec<u8>> + Send + Sync,
     ) -> Result<Value, LockError> {
-        let call = || {
-            let reply = self.shard(key).map(|shard| {
-                let args = args(&shard.handing(&self.keys, key.bucket()));
-                shard.link.call(script, keys.clone(), args)
-            });
-            async move { reply?.await }
+        let call = async || {
+            let shard = self.shard(key)?;
+            let args = args(&shard.handing(&self.keys, key.bucket()));
+            shard.link.call_again(script, &keys, &args).await
         };
         self.shards.attempted(key.bucket(), self.timeout).await;
         let mut redirects = Redirects::new(&self.shards, Some(Instant::now()));
-        let mut scripts_lost = false;
         loop {
-            let error = match call().await {
+            match call().await {
                 Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            if matches!(error, LinkError::NoScript) && !scripts_lost {
-                scripts_lost = true;
-            } else if !redirects.follow(&self.shards, &error).await {
-                self.shards.suspect(&error);
-                return Err(self.explain(key, &error).await);
+                Err(error) if redirects.follow(&self.shards, &error).await => {}
+                Err(error) => {
+                    self.shards.suspect(&error);
+                    return Err(self.explain(key, &error).await);
+                }
             }
         }
     }

@@ -56,7 +56,6 @@ mod redlock_store;
 mod replies;
 mod round;
 mod scripts;
-mod sent;
 mod servers;
 mod settings;
 #[cfg(test)]

@@ -3,7 +3,12 @@ use std::{
     time::Duration,
 };
 
-use super::{keys::Names, mark::Mark, replies::Taken, scripts::ACQUIRE, sent::Sent};
+use super::{
+    keys::Names,
+    mark::{Mark, Sent},
+    replies::Taken,
+    scripts::ACQUIRE,
+};
 use crate::{
     clock::Instant,
     redis::{Link, LinkError, ServerClock},
@@ -13,7 +18,6 @@ use crate::{
 /// How far a stamp may be ahead of the server's clock. `stamp.lua` refuses a command whose stamp is further ahead.
 const AHEAD: Duration = Duration::from_millis(100);
 
-/// One of the servers.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) link: Link,

@@ -3,7 +3,13 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use tokio::{sync::mpsc, time::sleep};
 
-use super::{inner::Inner, mark::Mark, node::Node, replies::released, scripts::RELEASE, sent::Sent};
+use super::{
+    inner::Inner,
+    mark::{Mark, Sent},
+    node::Node,
+    replies::released,
+    scripts::RELEASE,
+};
 use crate::{
     clock::Instant,
     redis::{LinkError, evalsha},
