@@ -1,6 +1,5 @@
 use std::{
     collections::HashMap,
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -70,12 +69,6 @@ impl Drop for Wake {
         if wakes.get(&self.key).is_some_and(|news| news.receiver_count() == 1) {
             wakes.remove(&self.key);
         }
-    }
-}
-
-impl fmt::Debug for Wake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Wake").field(&self.key).finish()
     }
 }
 

@@ -1,5 +1,4 @@
 use std::{
-    fmt,
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
@@ -84,12 +83,10 @@ impl Discovery {
         });
     }
 
-    /// The node that serves the bucket, as far as is known.
     pub(crate) fn owner(&self, bucket: Bucket) -> Option<Node> {
         self.shared.map.read().unwrap_or_else(PoisonError::into_inner).owner(bucket).cloned()
     }
 
-    /// Every node that serves a bucket.
     pub(crate) fn nodes(&self) -> Vec<Node> {
         self.shared.map.read().unwrap_or_else(PoisonError::into_inner).nodes()
     }
@@ -117,7 +114,6 @@ impl Discovery {
         let _ = asked.wait_for(|times| *times > 0).await;
     }
 
-    /// Stops asking.
     pub(crate) async fn shutdown(&self) {
         self.shared.closing.cancel();
         self.shared.tasks.close();
@@ -218,10 +214,4 @@ async fn view_of(place: &ConnectionInfo) -> Result<Option<View>, HandshakeError>
         _ => "",
     };
     Ok(View::read(&slots, &nodes, host))
-}
-
-impl fmt::Debug for Discovery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Discovery").field("nodes", &self.nodes()).finish_non_exhaustive()
-    }
 }

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redis::{Cmd, Value};
 use tokio::time::timeout;
@@ -39,11 +39,5 @@ impl Handshake {
             Ok(Err(_)) => Err(LinkError::Lost),
             Err(_) => Err(LinkError::Timeout),
         }
-    }
-}
-
-impl fmt::Debug for Handshake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handshake").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 use std::{
     collections::VecDeque,
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -28,7 +27,6 @@ pub(super) struct Queue {
     is_read: bool,
 }
 
-/// A release that was sent.
 pub(crate) struct Release {
     pub(crate) ownership: Arc<Ownership>,
     pub(crate) sent: Sent,
@@ -59,11 +57,5 @@ impl Releases {
         let next = queue.waiting.pop_front();
         queue.is_read = next.is_some();
         next
-    }
-}
-
-impl fmt::Debug for Releases {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Releases").field(&self.lock().waiting.len()).finish()
     }
 }

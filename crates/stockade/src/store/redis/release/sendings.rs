@@ -79,7 +79,6 @@ impl Sendings {
         }
     }
 
-    /// The last sending was answered.
     pub(crate) fn was_answered(&mut self) {
         if let Some((_, answered)) = &mut self.last {
             *answered = true;
