@@ -81,7 +81,6 @@ pub enum BuildError {
     },
 }
 
-/// Converts an error to the shared form.
 pub(crate) fn share(error: impl Into<Box<dyn Error + Send + Sync>>) -> LoadError {
     Arc::from(error.into())
 }

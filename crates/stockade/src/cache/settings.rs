@@ -4,7 +4,6 @@ use rand::Rng;
 
 use crate::cache::{Loaded, strict::Strict, value::Envelope};
 
-/// The settings of a cache.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) name: &'static str,

@@ -163,7 +163,6 @@ pub(crate) struct Counters {
     payloads_refused: AtomicU64,
 }
 
-/// The counters of a loader's runs.
 #[derive(Debug, Default)]
 pub(crate) struct LoadCounters {
     ended: [AtomicU64; LoadEnd::ALL.len()],

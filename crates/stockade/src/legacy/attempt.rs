@@ -17,7 +17,6 @@ pub(super) struct Attempt {
     lease: Duration,
 }
 
-/// The result of one try.
 pub(super) enum Tried {
     Held(SetnxGuard),
     /// Another client holds the lock, for this long by the clock of this process.

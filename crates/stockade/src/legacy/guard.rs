@@ -30,7 +30,6 @@ pub struct SetnxGuard {
     core: Arc<Core>,
 }
 
-/// The lock that was taken.
 struct Lease {
     key: String,
     unit: Unit,

@@ -160,7 +160,6 @@ impl Redis {
             || self.dialer().is_same_place(other.dialer())
     }
 
-    /// Whether the server may evict keys.
     pub(crate) fn may_evict(&self) -> bool {
         self.server.dialer.may_evict()
     }

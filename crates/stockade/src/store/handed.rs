@@ -28,7 +28,6 @@ impl Handed {
         }
     }
 
-    /// The ownership of `owner`, which adopts this one.
     pub(crate) fn ownership(&self, owner: Owner, deadline: Instant) -> Ownership {
         let ownership = Ownership::new(self.key.clone(), owner, self.mode, self.token, self.lease, deadline, None);
         ownership.known_to_fences_as(self.fence_owner.clone())

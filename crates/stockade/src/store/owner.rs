@@ -10,7 +10,6 @@ impl Owner {
         Self(text.into())
     }
 
-    /// The owner of a process's attempt with this number.
     pub(crate) fn of(process: &str, number: u64) -> Self {
         const DIGITS: usize = 11;
         let mut digits = itoa::Buffer::new();

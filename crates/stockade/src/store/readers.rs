@@ -19,13 +19,11 @@ pub(crate) enum Recall {
     Local,
     /// The connection on which the store would have said that somebody waits is gone.
     Disconnected,
-    /// The ownership was lost.
     Lost,
     /// Nobody was inside from one renewal to the next.
     Unused,
     /// The delegation has reached its greatest age.
     Old,
-    /// The locks were shut down.
     Shutdown,
 }
 
@@ -163,7 +161,6 @@ impl Readers {
         self.load() & INSIDE == 0
     }
 
-    /// How many readers have entered.
     pub(crate) fn entered(&self) -> u32 {
         u32::try_from(self.load() >> ENTERED_AT).unwrap_or(u32::MAX)
     }

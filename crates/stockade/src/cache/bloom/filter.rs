@@ -96,7 +96,6 @@ impl Bloom {
         named.iter().map(|key| key.is_none() || answers.next().unwrap_or(true)).collect()
     }
 
-    /// For each key, whether it may exist.
     pub(crate) async fn may_hold_each(&self, keys: &[&Key], bound: Bound) -> Vec<bool> {
         self.attempted().await;
         let mut answers = Vec::with_capacity(keys.len());
@@ -202,7 +201,6 @@ impl Bloom {
         Ok(())
     }
 
-    /// The kind of the keys in the filter.
     pub(crate) fn kind(&self) -> &'static str {
         self.shared.kind
     }

@@ -57,7 +57,6 @@ pub(crate) enum Bound {
     Wanted,
 }
 
-/// The outcome of an addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     Done,

@@ -39,7 +39,6 @@ pub(super) struct Asked {
 /// What follows from the reply to a request for a lease.
 #[derive(Debug)]
 pub(crate) enum Step<V> {
-    /// The stored value is the answer.
     Serve(Entry<V>),
     /// The flight ends with an expired value or an error.
     Land(Outcome<V>),

@@ -94,7 +94,6 @@ impl<V> Flights<V> {
         self.lock().len()
     }
 
-    /// Whether there is an open flight for this key.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.lock().contains_key(key)
     }
@@ -162,7 +161,6 @@ impl<V> Pilot<V> {
         }
     }
 
-    /// Ends the flight with an outcome.
     pub(crate) fn land(self, outcome: Outcome<V>) {
         self.end(End::Landed(outcome));
     }

@@ -217,7 +217,6 @@ impl<V> Local<V> {
     }
 }
 
-/// The place of a key's slot.
 fn place(hash: u64) -> usize {
     usize::try_from(hash).unwrap_or(usize::MAX) % SLOTS
 }

@@ -45,11 +45,13 @@ pub(crate) enum Lease<V> {
 /// What a load that stores nothing means for the next loads of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// Nothing.
     No,
     /// It failed. Callers with an expired value are held off for this time, and after two failures that count in a row
     /// all callers are.
-    Failed { window: Duration, counts: bool },
+    Failed {
+        window: Duration,
+        counts: bool,
+    },
     /// Its value can't be stored. For a second all who want it load it without a lease: under one they would do so one
     /// after the other.
     Unstorable,

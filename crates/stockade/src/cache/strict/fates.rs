@@ -37,7 +37,6 @@ impl Strict {
         Self { fates, relayed, longest, asked: Arc::default(), sweep: Arc::default() }
     }
 
-    /// Whether a relay runs for this cache, in any process.
     pub(crate) async fn is_relayed(&self, cache: &'static str) -> Result<bool, LoadError> {
         (self.relayed)(cache).await
     }

@@ -10,7 +10,6 @@ pub(crate) struct Entry<V> {
     /// When Redis stored the value, in µs on the clock of the server. `None` if the value is not in Redis.
     pub(crate) stored: Option<u64>,
     pub(crate) expires: Instant,
-    /// How long the load took.
     pub(crate) took: Duration,
     pub(crate) version: Option<u64>,
     pub(crate) tags: Tags,

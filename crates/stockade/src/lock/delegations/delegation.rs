@@ -36,7 +36,6 @@ pub(super) struct Delegation {
 }
 
 impl Delegation {
-    /// A delegation over an ownership that these readers share.
     pub(super) fn new(
         store: &Arc<dyn LockStore>,
         renewals: &Renewals,
@@ -136,7 +135,6 @@ pub(in crate::lock) struct Inside {
 }
 
 impl Inside {
-    /// Whether the shared ownership is not lost.
     pub(super) fn is_held(&self) -> bool {
         self.delegation.ownership.loss().is_none()
     }

@@ -41,7 +41,6 @@ pub(in crate::lock) struct Delegations {
     settings: Settings,
     policy: Policy,
     shards: [Mutex<HashMap<Key, Entry>>; SHARDS],
-    /// The number of entries in all shards.
     entries: AtomicUsize,
     closed: AtomicBool,
 }
@@ -64,7 +63,6 @@ enum Entry {
 /// How a reader gets the resource.
 #[derive(Debug)]
 pub(super) enum Way {
-    /// The reader is inside.
     Inside(Inside),
     /// With other readers, by an attempt under way.
     Together(Waiting),

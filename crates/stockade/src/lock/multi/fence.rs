@@ -24,7 +24,6 @@ impl MultiFence {
         Self { fences, places }
     }
 
-    /// The fence of a single lock.
     pub(crate) fn of_one(fence: Fence) -> Self {
         Self { fences: Arc::new([fence]), places: Arc::new([0]) }
     }

@@ -5,7 +5,6 @@ use crate::{clock::Instant, store::Ownership};
 /// The time that every renewal is given at least, however short the lease: a slow round trip.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 
-/// An ownership that is to be renewed now.
 #[derive(Clone, Debug)]
 pub(super) struct Due {
     pub(super) id: u64,

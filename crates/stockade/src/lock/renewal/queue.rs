@@ -207,7 +207,6 @@ impl RenewalQueue {
         }
     }
 
-    /// The time until which the task sleeps.
     pub(super) fn alarm(&self) -> Option<Instant> {
         self.table().alarm
     }

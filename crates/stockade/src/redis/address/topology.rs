@@ -8,7 +8,6 @@ use redis::{
 
 use super::kind::Expected;
 
-/// Where the servers are.
 pub(in crate::redis) enum Topology {
     /// One server, always the same.
     Single(ConnectionInfo),
@@ -54,7 +53,6 @@ impl NodeSettings {
 }
 
 impl Topology {
-    /// The kind of server at these places.
     pub(in crate::redis) fn expected(&self) -> Expected {
         match self {
             Self::Single(_) | Self::Sentinel { .. } => Expected::Single,

@@ -6,7 +6,6 @@ use redis::IntoConnectionInfo;
 use super::topology::Topology;
 use crate::redis::ConnectError;
 
-/// The topology that a URL names.
 pub(super) fn parse(url: &str) -> Result<Topology, ConnectError> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(ConnectError::config(

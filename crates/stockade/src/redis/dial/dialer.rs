@@ -74,7 +74,6 @@ impl Dialer {
         }
     }
 
-    /// Whether a server that may evict keys is accepted.
     pub(in crate::redis) fn may_evict(&self) -> bool {
         self.eviction
     }
@@ -85,7 +84,6 @@ impl Dialer {
         self.unbounded.load(Ordering::Acquire)
     }
 
-    /// Whether sentinels decide which server is the primary.
     pub(in crate::redis) fn has_sentinels(&self) -> bool {
         matches!(self.topology, Topology::Sentinel { .. })
     }

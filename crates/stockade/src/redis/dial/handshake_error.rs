@@ -112,7 +112,6 @@ impl HandshakeError {
         })
     }
 
-    /// Whether a person has to change the configuration.
     pub(in crate::redis) fn is_final(&self) -> bool {
         self.refusal().is_some()
     }

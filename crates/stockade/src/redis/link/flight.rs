@@ -31,7 +31,6 @@ pub(super) struct Flight {
     number: usize,
 }
 
-/// A sent command.
 pub(super) struct Started {
     pub(super) at: Instant,
     pub(super) flight: Flight,

@@ -8,9 +8,7 @@ const HEAD: usize = 3;
 /// the replies, or with one reply that counts for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Joins {
-    /// The name of the script.
     pub(crate) op: &'static str,
-    /// How many keys a call has.
     pub(crate) keys: usize,
     /// How many arguments, from the first, the calls share.
     pub(crate) shared: usize,

@@ -92,7 +92,6 @@ pub(super) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(Turn, u64);
 
-/// A command that waits.
 pub(super) struct Waiting {
     pub(super) make: Box<dyn FnOnce() -> Cmd + Send>,
     pub(super) joins: Option<Joins>,

@@ -21,7 +21,6 @@ use crate::{redis::LinkError, resource::Bucket};
 pub(crate) struct RoutedLink<S> {
     pub(super) servers: Servers<S>,
     pub(super) events: Arc<dyn RoutedEvents<S>>,
-    /// How long one command may take.
     pub(super) timeout: Duration,
     /// The buckets whose channels are kept subscribed, wherever they are.
     pub(super) listened: [AtomicBool; 256],

@@ -32,7 +32,6 @@ use crate::{
 pub(super) struct Inner {
     pub(super) shards: Arc<RoutedLink<ShardState>>,
     pub(super) keys: Keys,
-    /// How long one command may take.
     pub(super) timeout: Duration,
     pub(super) options: Options,
     pub(super) waiters: Waiters,
@@ -56,7 +55,6 @@ impl Inner {
         Owner::of(&self.process, number)
     }
 
-    /// The server that has the resource.
     pub(super) fn shard(&self, key: &Key) -> Result<Arc<Shard>, LinkError> {
         self.shards.of(key.bucket()).ok_or(LinkError::Down)
     }

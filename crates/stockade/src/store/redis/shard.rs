@@ -14,10 +14,8 @@ use crate::{
 /// How long waiters may need to find a server that took over.
 const SETTLING: Duration = Duration::from_secs(3);
 
-/// One server of the store.
 pub(crate) type Shard = Server<ShardState>;
 
-/// The state that belongs to one server.
 pub(crate) struct ShardState {
     pub(super) clock: ServerClock,
     counts_receivers: AtomicBool,

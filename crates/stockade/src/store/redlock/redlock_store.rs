@@ -11,7 +11,6 @@ use crate::{
     store::{Attempt, Force, Forced, Inspection, LockError, LockStore, Ownership, Released, Token},
 };
 
-/// The lock store on several independent servers.
 #[derive(Debug)]
 pub(crate) struct RedlockStore {
     pub(super) inner: Arc<Inner>,

@@ -49,7 +49,6 @@ enum Said {
     Fault,
 }
 
-/// Why a round failed.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
     /// A quorum answered, but others hold the lock on too many servers. `left`: the time until a quorum is free.

@@ -62,7 +62,6 @@ impl Leases {
         }
     }
 
-    /// Voids every lease.
     pub(crate) fn void_all(&self) {
         self.held().clear();
         self.wakes.wake_all();

@@ -64,7 +64,6 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         replies.into_iter().map(|reply| Ok(reply?.word() == "ENDED")).collect()
     }
 
-    /// At most `count` of the standing intents, from rank `from` on.
     pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
         let ranks = [from, from + count - 1].map(|rank| rank.to_string().into_bytes()).into();

@@ -3,7 +3,6 @@ use crate::{
     resource::{Bucket, Heads, Key, Namespace},
 };
 
-/// The keys and channels of one cache.
 #[derive(Debug)]
 pub(super) struct Keys {
     namespace: Namespace,

@@ -39,7 +39,6 @@ impl Liveness {
         self.is_open() && now.since(self.heard()) >= SILENCE
     }
 
-    /// Notes that a message came.
     pub(super) fn message_came(&self, now: Instant) {
         self.heard.store(now.as_nanos(), Ordering::Release);
     }
@@ -61,7 +60,6 @@ impl Liveness {
         self.open.store(true, Ordering::Release);
     }
 
-    /// Notes that the subscription has ended.
     pub(super) fn closed(&self) {
         self.open.store(false, Ordering::Release);
     }

@@ -146,7 +146,6 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    /// The server of the bucket.
     pub(super) fn server(&self, bucket: Bucket) -> Result<Arc<Server<()>>, LinkError> {
         self.servers.of(bucket).ok_or(LinkError::Down)
     }

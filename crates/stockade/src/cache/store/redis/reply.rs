@@ -54,7 +54,6 @@ impl Reply {
         .collect()
     }
 
-    /// A stored value, if there is one.
     pub(super) fn stored(&mut self) -> Option<Stored> {
         self.rest.next().and_then(bytes).and_then(Stored::read)
     }

@@ -41,7 +41,6 @@ pub(crate) struct Envelope {
     meaning: u64,
 }
 
-/// A value as it is stored.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,

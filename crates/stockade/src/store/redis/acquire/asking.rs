@@ -131,7 +131,6 @@ impl Waiter {
         Ok(self.limit.left())
     }
 
-    /// Sends one command and waits for its reply.
     async fn exchange(&mut self) -> Result<(Arc<Shard>, Reply), LinkError> {
         let inner = Arc::clone(&self.inner);
         let (shard, bucket) = (inner.shard(&self.attempt.key)?, self.attempt.key.bucket());

@@ -5,7 +5,6 @@ use crate::{clock::Instant, store::Readers};
 /// The least that the server is told of a wait. Zero would turn an attempt that waits into one that does not.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// How long an attempt waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitLimit {
     since: Instant,

@@ -33,7 +33,6 @@ pub(crate) enum Mail {
     AskAgain,
     /// One waiter of this resource in this process has to ask now, for all of them.
     AskForAll,
-    /// The store shuts down.
     Closing,
 }
 

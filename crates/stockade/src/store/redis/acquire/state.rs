@@ -79,7 +79,6 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) reply: Acquired,
-    /// When the command was sent.
     pub(super) sent: Instant,
     pub(super) copies: Copies,
     /// Whether a message to this attempt would arrive.

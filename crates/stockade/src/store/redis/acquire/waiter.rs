@@ -38,7 +38,6 @@ pub(crate) struct Waiter {
 pub(super) struct Server {
     /// The run that has been through its quarantine.
     pub(super) cleared: Option<Run>,
-    /// The run that was asked last.
     pub(super) asked: Run,
     /// The connection that the last question went out on. `None` if messages about the question would not arrive there.
     pub(super) heard_on: Option<Carrier>,

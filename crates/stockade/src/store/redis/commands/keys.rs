@@ -7,7 +7,6 @@ use crate::resource::{Bucket, Heads, Key, Namespace};
 /// The letters of the keys L F Q W M, which stand before the resource. F belongs to the bucket, and has no resource.
 const LETTERS: [&str; 5] = ["l:", "f", "q:", "w:", "m:"];
 
-/// How many keys a resource has.
 pub(crate) const ALL_KEYS: usize = LETTERS.len();
 
 /// Makes the names of keys and channels. All names of a bucket have the same hash tag, so that a script's keys are in
