@@ -41,4 +41,7 @@ pub(crate) use routed::{Carrier, Redirects, RoutedEvents, RoutedLink, Run, Serve
 pub(crate) use script::{Script, script, text};
 pub(crate) use server_clock::{ServerClock, believed, believed_until};
 #[cfg(test)]
-pub(crate) use tests::crowd::{leisurely, slow};
+pub(crate) use tests::{
+    crowd::{leisurely, slow},
+    until::{LIMIT, eventually, retried, until},
+};

@@ -10,13 +10,13 @@ use std::{
 
 use futures_util::stream;
 use stockade_testbed::RedisServer;
-use tokio::{sync::Notify, time::timeout};
+use tokio::sync::Notify;
 
 use super::{
     Bloom,
     keeper::{State, build, look},
 };
-use crate::{Redis, Resource};
+use crate::{Redis, Resource, redis::until};
 
 struct Sku(&'static str);
 
@@ -43,15 +43,6 @@ async fn filter(url: &str, complete: &Arc<Notify>) -> (Bloom, Arc<AtomicUsize>) 
     let redis =
         Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.expect("the server is there");
     (Bloom::builder::<Sku>(&redis).expected(100).source(source).build(), reads)
-}
-
-async fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let polled = async {
-        while !done() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(Duration::from_secs(20), polled).await.unwrap_or_else(|_| panic!("not within 20 s: {what}"));
 }
 
 #[tokio::test]

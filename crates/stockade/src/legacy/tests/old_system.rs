@@ -59,9 +59,7 @@ async fn clients_of_both_kinds_count_right_together() {
             }
         });
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
+    tasks.join_all().await;
     assert_eq!(world.command(&["GET", "counter"]).await, (2 * CLIENTS * ROUNDS).to_string());
     world.until_free().await;
 }

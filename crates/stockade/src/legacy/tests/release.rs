@@ -82,9 +82,7 @@ async fn attempts_dropped_at_any_point_leave_nothing() {
             }
         });
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
+    tasks.join_all().await;
     assert!(granted.load(Ordering::Relaxed) > 0, "nothing was ever granted, so nothing was tested");
     // The wait ends long before any lease does, so only releases can free the lock.
     world.until_free().await;

@@ -1,14 +1,13 @@
 use std::time::Duration;
 
 use stockade_testbed::RedisServer;
-use tokio::time::{Instant, sleep};
 
+pub(super) use crate::redis::LIMIT;
 use crate::{
     legacy::{SetnxLock, SetnxLocks, Unit},
-    redis::Redis,
+    redis::{Redis, eventually},
 };
 
-pub(super) const LIMIT: Duration = Duration::from_secs(20);
 pub(super) const KEY: &str = "lock.foo";
 
 pub(super) struct World {
@@ -35,11 +34,7 @@ impl World {
     }
 
     pub(super) async fn until_free(&self) {
-        let limit = Instant::now() + LIMIT;
-        while self.command(&["EXISTS", KEY]).await != "0" {
-            assert!(Instant::now() < limit, "still held: {}", self.value().await);
-            sleep(Duration::from_millis(5)).await;
-        }
+        eventually("a free lock", async || self.command(&["EXISTS", KEY]).await == "0").await;
     }
 }
 

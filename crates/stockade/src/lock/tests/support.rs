@@ -9,6 +9,7 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt, pending};
 
+pub(super) use crate::redis::{LIMIT, eventually as until};
 use crate::{
     Resource,
     lock::{Force, Forced, Inspection, LockError, Locks, Released, Token, Unavailable},
@@ -19,7 +20,6 @@ use crate::{
 pub(super) const SHORT: Duration = Duration::from_millis(150);
 /// A lease that is renewed in time, or soon over. A busy machine may stop a test for more than a tenth of a second.
 pub(super) const LEASE: Duration = Duration::from_millis(400);
-pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
 pub(super) struct Sku(pub(super) &'static str);
 
@@ -29,16 +29,6 @@ impl Resource for Sku {
     fn id(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.0)
     }
-}
-
-/// Waits for a condition.
-pub(super) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let reached = tokio::time::timeout(LIMIT, async {
-        while !condition().await {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    });
-    assert!(reached.await.is_ok(), "never came true: {what}");
 }
 
 /// Waits until nothing is held or waited for.

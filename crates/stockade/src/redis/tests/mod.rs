@@ -6,6 +6,7 @@ mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;
 mod unfit;
+pub(crate) mod until;
 
 use std::{
     sync::{
@@ -23,6 +24,7 @@ use redis::Value;
 use stockade_testbed::{Fault, Proxy, RedisServer};
 use tokio::time::{Instant, sleep, timeout};
 
+use self::until::{eventually, until};
 use super::{ConnectError, Handshake, Link, LinkError, LinkEvents, Redis, Script, Up};
 
 static APPEND: Script = Script { name: "append", text: "return redis.call('RPUSH', KEYS[1], ARGV[1])" };
@@ -64,14 +66,6 @@ async fn open(redis: &Redis) -> (Link, Arc<Seen>) {
     (Link::new(redis, "lock", vec!["inbox".into()], SCRIPTS, Arc::new(Events(Arc::clone(&seen)))).started(), seen)
 }
 
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(10);
-    while !condition() {
-        assert!(Instant::now() < limit, "never came: {what}");
-        sleep(Duration::from_millis(2)).await;
-    }
-}
-
 async fn up(link: &Link) {
     until("an open link", || link.is_up()).await;
 }
@@ -84,11 +78,7 @@ async fn until_tried(server: &RedisServer, times: u64) {
         line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
     };
     let enough: u64 = greetings().await + times;
-    let limit = Instant::now() + Duration::from_secs(20);
-    while greetings().await < enough {
-        assert!(Instant::now() < limit, "not tried again");
-        sleep(Duration::from_millis(5)).await;
-    }
+    eventually("another attempt", async || greetings().await >= enough).await;
 }
 
 fn append(link: &Link, value: &str) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
@@ -427,9 +417,6 @@ async fn shutdown_and_drop_close_the_connections() {
     until("the end of the tasks", || dropped.closed.load(Ordering::SeqCst) > 0).await;
     assert!(seen.closed.load(Ordering::SeqCst) > 0);
     drop(link);
-    let limit = Instant::now() + Duration::from_secs(5);
-    while server.command(&["CLIENT", "LIST"]).await.unwrap().contains("name=stockade") {
-        assert!(Instant::now() < limit, "a connection stays open");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let clients = async || server.command(&["CLIENT", "LIST"]).await.unwrap();
+    eventually("the end of the connections", async || !clients().await.contains("name=stockade")).await;
 }

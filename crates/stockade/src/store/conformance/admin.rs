@@ -20,7 +20,6 @@ pub(crate) async fn a_forced_release_tells_the_holder_and_serves_the_next(fixtur
     assert_eq!(fixture.release(0, &holder).await, Released::Lost);
     assert!(!fixture.is_free(&key, Mode::Read).await);
     fixture.release(1, &next).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_patient_force_lets_readers_run_out(fixture: &Fixture) {
@@ -45,7 +44,6 @@ pub(crate) async fn a_patient_force_lets_readers_run_out(fixture: &Fixture) {
     let writer = writer.granted().await;
     assert!(writer.token > reader.token);
     fixture.release(1, &writer).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn an_inspection_shows_holders_and_queue(fixture: &Fixture) {

@@ -48,10 +48,7 @@ pub(crate) async fn attempts_cancelled_at_any_point_leave_nothing(fixture: &Fixt
             granted
         });
     }
-    let mut granted = 0;
-    while let Some(ended) = tasks.join_next().await {
-        granted += ended.expect("a task panicked");
-    }
+    let granted: u64 = tasks.join_all().await.into_iter().sum();
     assert!(granted > 0, "nothing was ever granted, so nothing was tested");
     fixture.until_nothing_is_left().await;
     let inspection = fixture.inspect(&key).await;

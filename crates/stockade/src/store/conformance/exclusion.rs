@@ -25,11 +25,8 @@ pub(crate) async fn writers_exclude_one_another(fixture: &Fixture) {
             }
         });
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.expect("a task panicked");
-    }
+    tasks.join_all().await;
     assert_eq!(counter.load(Ordering::Relaxed), ROUNDS * TASKS as u64);
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn readers_share_and_writers_exclude(fixture: &Fixture) {
@@ -66,10 +63,7 @@ pub(crate) async fn readers_share_and_writers_exclude(fixture: &Fixture) {
             }
         });
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.expect("a task failed");
-    }
-    fixture.until_nothing_is_left().await;
+    tasks.join_all().await;
 }
 
 pub(crate) async fn resources_do_not_hinder_one_another(fixture: &Fixture) {
@@ -79,7 +73,6 @@ pub(crate) async fn resources_do_not_hinder_one_another(fixture: &Fixture) {
     assert_eq!(fixture.store(0).list(1).await.unwrap().len(), 1);
     fixture.release(1, &other).await;
     fixture.release(0, &held).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_store_that_shut_down_refuses(fixture: &Fixture) {

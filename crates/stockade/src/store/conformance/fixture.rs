@@ -4,13 +4,13 @@ use futures_util::future::join_all;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::leftovers::{Place, alive_tasks, until_tasks_end, until_without_leftovers};
+pub(super) use crate::redis::LIMIT;
 use crate::{
+    redis::retried,
     resource::Key,
     store::{Attempt, Inspection, LockError, LockStore, Mode, Ownership, Released},
 };
 
-/// Long enough for a busy machine, short enough for a hang to be noticed.
-pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// How late a timer may be on a busy machine.
 pub(super) const LATE: Duration = Duration::from_secs(2);
 
@@ -77,17 +77,11 @@ impl Fixture {
 
     /// Waits until an inspection is as expected.
     pub(super) async fn until(&self, key: &Key, mut wanted: impl FnMut(&Inspection) -> bool) {
-        let mut last = Inspection::default();
-        let reached = tokio::time::timeout(LIMIT, async {
-            loop {
-                last = self.inspect(key).await;
-                if wanted(&last) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        });
-        assert!(reached.await.is_ok(), "still {last:?}");
+        let ask = async || {
+            let seen = self.inspect(key).await;
+            if wanted(&seen) { Ok(()) } else { Err(format!("{seen:?}")) }
+        };
+        retried(ask).await;
     }
 
     /// Whether an attempt that does not wait gets the resource. It is released at once.
@@ -104,25 +98,21 @@ impl Fixture {
 
     /// Waits until nothing is held or waited for.
     pub(super) async fn until_nothing_is_left(&self) {
-        let mut left = Vec::new();
-        let reached = tokio::time::timeout(LIMIT, async {
-            loop {
-                left = self.store(0).list(100).await.expect("not listed");
-                if left.is_empty() {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        });
-        assert!(reached.await.is_ok(), "left behind: {left:?}");
+        let ask = async || {
+            let left = self.store(1).list(100).await.expect("not listed");
+            if left.is_empty() { Ok(()) } else { Err(format!("{left:?} is left behind")) }
+        };
+        retried(ask).await;
     }
 }
 
-/// Runs a statement, shuts its stores down, and checks that they leave no keys, subscriptions, connections or tasks.
+/// Runs a statement, waits until nothing is held or waited for, shuts the stores down, and checks that they leave no
+/// keys, subscriptions, connections or tasks.
 pub(crate) async fn run(fixture: impl Future<Output = Fixture>, statement: impl AsyncFnOnce(&Fixture)) {
     let tasks = alive_tasks();
     let fixture = fixture.await;
     statement(&fixture).await;
+    fixture.until_nothing_is_left().await;
     let Fixture { stores, place, .. } = fixture;
     join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
     drop(stores);
@@ -156,12 +146,12 @@ impl Waiter {
     }
 }
 
-pub(super) fn key(id: &str) -> Key {
+pub(in crate::store) fn key(id: &str) -> Key {
     Key::new("test", id).expect("a key")
 }
 
 /// An attempt that waits as long as a test may.
-pub(super) fn attempt(key: &Key, mode: Mode) -> Attempt {
+pub(in crate::store) fn attempt(key: &Key, mode: Mode) -> Attempt {
     Attempt {
         key: key.clone(),
         mode,
@@ -169,16 +159,16 @@ pub(super) fn attempt(key: &Key, mode: Mode) -> Attempt {
         lease: Duration::from_secs(10),
         wait: LIMIT,
         max_waiters: 1000,
-        tag: Arc::from("suite"),
+        tag: Arc::from("a tag"),
         yields: None,
     }
 }
 
-pub(super) fn write(key: &Key) -> Attempt {
+pub(in crate::store) fn write(key: &Key) -> Attempt {
     attempt(key, Mode::Write)
 }
 
-pub(super) fn read(key: &Key) -> Attempt {
+pub(in crate::store) fn read(key: &Key) -> Attempt {
     attempt(key, Mode::Read)
 }
 
@@ -188,6 +178,6 @@ pub(super) fn permit(key: &Key, permits: u32) -> Attempt {
 }
 
 /// An attempt that does not wait.
-pub(super) fn once(key: &Key, mode: Mode) -> Attempt {
+pub(in crate::store) fn once(key: &Key, mode: Mode) -> Attempt {
     Attempt { wait: Duration::ZERO, ..attempt(key, mode) }
 }

@@ -23,7 +23,6 @@ pub(crate) async fn a_lease_that_is_not_renewed_passes_to_the_next_in_time(fixtu
     assert_eq!(holder.loss(), Some(LossReason::Expired));
     assert!(next.token > holder.token);
     fixture.release(1, &next).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_lost_owner_cannot_free_its_successor(fixture: &Fixture) {
@@ -36,7 +35,6 @@ pub(crate) async fn a_lost_owner_cannot_free_its_successor(fixture: &Fixture) {
     fixture.store(0).release_detached(Arc::clone(&lost));
     assert!(!fixture.is_free(&key, Mode::Write).await);
     assert_eq!(fixture.release(1, &successor).await, Released::Released);
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_second_release_frees_nothing(fixture: &Fixture) {
@@ -47,7 +45,6 @@ pub(crate) async fn a_second_release_frees_nothing(fixture: &Fixture) {
     assert_ne!(fixture.release(0, &first).await, Released::Released);
     assert!(!fixture.is_free(&key, Mode::Write).await);
     fixture.release(1, &second).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_release_that_is_detached_serves_the_next(fixture: &Fixture) {
@@ -59,7 +56,6 @@ pub(crate) async fn a_release_that_is_detached_serves_the_next(fixture: &Fixture
     let next = waiter.granted().await;
     assert!(since.elapsed() < LATE, "the lease ran out instead");
     fixture.store(1).release_detached(next);
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn renewal_keeps_a_lock_beyond_its_lease(fixture: &Fixture) {
@@ -78,7 +74,6 @@ pub(crate) async fn renewal_keeps_a_lock_beyond_its_lease(fixture: &Fixture) {
     }
     assert_eq!(fixture.release(0, &holder).await, Released::Released);
     fixture.release(1, &waiter.granted().await).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn renewal_of_what_is_gone_is_a_loss_and_creates_nothing(fixture: &Fixture) {
@@ -95,7 +90,6 @@ pub(crate) async fn renewal_of_what_is_gone_is_a_loss_and_creates_nothing(fixtur
     assert_eq!(expired.loss(), Some(LossReason::Expired));
     assert!(successor.loss().is_none());
     fixture.release(1, &successor).await;
-    fixture.until_nothing_is_left().await;
 }
 
 /// A waiter whose task is stuck must not delay those behind it by a whole lease.
@@ -120,5 +114,4 @@ pub(crate) async fn a_grant_that_nobody_takes_goes_to_the_next(fixture: &Fixture
     let stuck = tokio::time::timeout(LIMIT, stuck).await.expect("hangs").expect("not granted");
     assert!(matches!(fixture.store(1).acquire(once(&key, Mode::Write)).await, Err(LockError::Busy { .. })));
     fixture.release(0, &stuck).await;
-    fixture.until_nothing_is_left().await;
 }

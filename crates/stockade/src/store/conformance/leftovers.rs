@@ -1,7 +1,10 @@
 use std::{
     any::Any,
     cell::RefCell,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -68,6 +71,29 @@ impl Place for SentinelGroup {
 impl Place for RedisCluster {
     fn leftovers(&self) -> BoxFuture<'_, Leftovers> {
         Box::pin(async { Self::leftovers(self).await.expect("the cluster can't be asked") })
+    }
+}
+
+/// The namespace of one test on servers that all tests share, since they take longer to start than a test runs. Its
+/// connections can't be distinguished from those of other tests.
+pub(crate) struct Part<P: 'static> {
+    servers: &'static P,
+    pub(crate) namespace: String,
+}
+
+impl<P> Part<P> {
+    pub(crate) fn of(servers: &'static P) -> Self {
+        static TESTS: AtomicUsize = AtomicUsize::new(0);
+        Self { servers, namespace: format!("test-{}", TESTS.fetch_add(1, Ordering::Relaxed)) }
+    }
+}
+
+impl<P: Place> Place for Part<P> {
+    fn leftovers(&self) -> BoxFuture<'_, Leftovers> {
+        Box::pin(async {
+            let left = self.servers.leftovers().await;
+            left.ignoring(|name| !name.starts_with(&format!("{}:", self.namespace)))
+        })
     }
 }
 

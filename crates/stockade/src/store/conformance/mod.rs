@@ -19,6 +19,7 @@ pub(crate) use cancel::*;
 pub(crate) use change::*;
 pub(crate) use exclusion::*;
 pub(crate) use fixture::{Fixture, run};
+pub(in crate::store) use fixture::{attempt, key, once, read, write};
 pub(crate) use lease::*;
 pub(crate) use leftovers::*;
 pub(crate) use queue::*;

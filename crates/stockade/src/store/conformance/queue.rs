@@ -25,7 +25,6 @@ pub(crate) async fn waiters_are_served_in_the_order_they_came(fixture: &Fixture)
     // If a waiter happens to ask at that moment, it reads its grant in the reply.
     assert!(handed_off > WAITERS / 2, "{handed_off} of {WAITERS}");
     fixture.release(WAITERS, &holder).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn the_run_of_readers_at_the_head_enters_together(fixture: &Fixture) {
@@ -49,7 +48,6 @@ pub(crate) async fn the_run_of_readers_at_the_head_enters_together(fixture: &Fix
     assert!(last.is_waiting());
     fixture.release(1, &writer).await;
     fixture.release(0, &last.granted().await).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_reader_waits_behind_a_waiting_writer(fixture: &Fixture) {
@@ -60,7 +58,6 @@ pub(crate) async fn a_reader_waits_behind_a_waiting_writer(fixture: &Fixture) {
     assert!(matches!(late, Err(LockError::Busy { .. })), "{late:?}");
     fixture.release(0, &reader).await;
     fixture.release(1, &writer.granted().await).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_writer_that_stops_waiting_lets_the_readers_behind_it_in(fixture: &Fixture) {
@@ -86,7 +83,6 @@ pub(crate) async fn a_writer_that_stops_waiting_lets_the_readers_behind_it_in(fi
     let second = second.granted().await;
     fixture.release(0, &reader).await;
     fixture.release(0, &second).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn an_attempt_that_does_not_wait_is_told_the_time_left(fixture: &Fixture) {
@@ -100,7 +96,6 @@ pub(crate) async fn an_attempt_that_does_not_wait_is_told_the_time_left(fixture:
     }
     assert_eq!(fixture.inspect(&key).await.waiting, 0);
     fixture.release(0, &holder).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_wait_ends_within_its_limit(fixture: &Fixture) {
@@ -122,7 +117,6 @@ pub(crate) async fn a_wait_ends_within_its_limit(fixture: &Fixture) {
     fixture.until(&key, |inspection| inspection.waiting == 0).await;
     assert!(since.elapsed() < wait + LATE * 2, "its place was left to expire");
     fixture.release(0, &holder).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_waiter_that_gives_up_knows_its_place(fixture: &Fixture) {
@@ -135,7 +129,6 @@ pub(crate) async fn a_waiter_that_gives_up_knows_its_place(fixture: &Fixture) {
     fixture.until(&key, |inspection| inspection.waiting == 1).await;
     fixture.release(0, &holder).await;
     fixture.release(0, &first.granted().await).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_waiter_without_limit_is_served(fixture: &Fixture) {
@@ -144,7 +137,6 @@ pub(crate) async fn a_waiter_without_limit_is_served(fixture: &Fixture) {
     let waiter = fixture.enqueue(1, Attempt { wait: Duration::MAX, ..write(&key) }, 1).await;
     fixture.release(0, &holder).await;
     fixture.release(1, &waiter.granted().await).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn the_queue_is_bounded(fixture: &Fixture) {
@@ -166,5 +158,4 @@ pub(crate) async fn the_queue_is_bounded(fixture: &Fixture) {
     fixture.release(0, &holder).await;
     fixture.release(1, &second.granted().await).await;
     fixture.release(0, &third.granted().await).await;
-    fixture.until_nothing_is_left().await;
 }

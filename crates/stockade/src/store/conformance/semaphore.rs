@@ -32,11 +32,8 @@ pub(crate) async fn no_more_permits_are_out_than_the_semaphore_has(fixture: &Fix
             }
         });
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.expect("a task failed");
-    }
+    tasks.join_all().await;
     assert_eq!(most.load(Ordering::SeqCst), i64::from(PERMITS), "all of them and no more");
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_permit_given_back_goes_to_the_head_of_the_queue(fixture: &Fixture) {
@@ -58,7 +55,7 @@ pub(crate) async fn a_permit_given_back_goes_to_the_head_of_the_queue(fixture: &
     assert!(third.handed_off.is_some() && third.token > second.token);
     let inspection = fixture.inspect(&key).await;
     assert_eq!((inspection.holders.len(), inspection.waiting), (2, 2), "{inspection:?}");
-    assert!(inspection.holders.iter().all(|party| party.mode == Mode::Permit && party.tag == "suite"));
+    assert!(inspection.holders.iter().all(|party| party.mode == Mode::Permit && party.tag == "a tag"));
     assert!(inspection.waiters.iter().all(|party| party.mode == Mode::Permit));
     // A waiter in the middle of the queue leaves, and the others keep their order.
     fourth.cancel().await;
@@ -68,7 +65,6 @@ pub(crate) async fn a_permit_given_back_goes_to_the_head_of_the_queue(fixture: &
     let fifth = fifth.granted().await;
     fixture.release(1, &second).await;
     fixture.release(1, &fifth).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn free_permits_go_to_the_head_of_the_queue_together(fixture: &Fixture) {
@@ -93,7 +89,6 @@ pub(crate) async fn free_permits_go_to_the_head_of_the_queue_together(fixture: &
     for waiter in rest {
         fixture.release(0, &waiter.granted().await).await;
     }
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn permits_readers_and_writers_are_one_queue(fixture: &Fixture) {
@@ -121,7 +116,6 @@ pub(crate) async fn permits_readers_and_writers_are_one_queue(fixture: &Fixture)
     let late = fixture.store(1).acquire(Attempt { wait: Duration::ZERO, ..permit(&key, 3) }).await;
     assert!(matches!(late, Err(LockError::Busy { .. })), "{late:?}");
     fixture.release(0, &writer).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_waiter_that_goes_lets_those_behind_it_have_free_permits(fixture: &Fixture) {
@@ -133,7 +127,6 @@ pub(crate) async fn a_waiter_that_goes_lets_those_behind_it_have_free_permits(fi
     let second = second.granted().await;
     fixture.release(0, &first).await;
     fixture.release(0, &second).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn another_capacity_is_refused_while_the_semaphore_is_in_use(fixture: &Fixture) {
@@ -165,7 +158,6 @@ pub(crate) async fn another_capacity_is_refused_while_the_semaphore_is_in_use(fi
     // After that any capacity is accepted.
     let third = fixture.take(0, permit(&key, 3)).await;
     fixture.release(0, &third).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_permit_that_is_not_renewed_ends_alone(fixture: &Fixture) {
@@ -209,7 +201,6 @@ async fn each_shared_lease_ends_alone(fixture: &Fixture, shared: &Attempt, next:
         fixture.release(0, &waiter.granted().await).await;
     }
     assert_eq!(fixture.release(0, &dead).await, Released::Lost);
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_dead_permit_holder_costs_at_most_its_lease(fixture: &Fixture) {
@@ -223,7 +214,6 @@ pub(crate) async fn a_dead_permit_holder_costs_at_most_its_lease(fixture: &Fixtu
     assert!(took >= LEASE - Duration::from_millis(10) && took < LEASE + LATE, "took {took:?}");
     assert_eq!(dead.loss(), Some(LossReason::Expired));
     fixture.release(1, &next).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_forced_semaphore_goes_to_those_who_wait(fixture: &Fixture) {

@@ -57,7 +57,6 @@ pub(crate) async fn several_are_had_all_or_none(fixture: &Fixture) {
     let again = request(fixture, 1, &keys).acquire().await.expect("not granted");
     assert!(again.tokens().zip(tokens).all(|(later, earlier)| later > earlier));
     drop(again);
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn several_in_opposite_orders_all_come_through(fixture: &Fixture) {
@@ -88,12 +87,8 @@ pub(crate) async fn several_in_opposite_orders_all_come_through(fixture: &Fixtur
             added
         });
     }
-    let mut added = 0;
-    while let Some(ended) = tasks.join_next().await {
-        added += ended.expect("a task failed");
-    }
+    let added: u64 = tasks.join_all().await.into_iter().sum();
     assert_eq!(counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum::<u64>(), added);
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn several_do_not_overtake_who_waits(fixture: &Fixture) {
@@ -115,7 +110,6 @@ pub(crate) async fn several_do_not_overtake_who_waits(fixture: &Fixture) {
     let all = all.expect("panicked").expect("not granted");
     assert!(all.fences().of_key(&keys[1]).is_some_and(|fence| fence.token() > next.token));
     drop(all);
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn several_that_wait_in_vain_leave_nothing(fixture: &Fixture) {
@@ -177,10 +171,7 @@ pub(crate) async fn several_dropped_at_any_point_leave_nothing(fixture: &Fixture
             granted
         });
     }
-    let mut granted = 0;
-    while let Some(ended) = tasks.join_next().await {
-        granted += ended.expect("a task panicked");
-    }
+    let granted: u64 = tasks.join_all().await.into_iter().sum();
     assert!(granted > 0, "nothing was ever granted, so nothing was tested");
     fixture.until_nothing_is_left().await;
     let all = request(fixture, 0, &keys).try_acquire().await.expect("failed");
@@ -221,5 +212,4 @@ pub(crate) async fn a_loss_while_waiting_for_the_others_gives_all_up(fixture: &F
     fixture.until(&keys[2], |inspection| inspection.waiting == 0).await;
     fixture.until(&keys[0], |inspection| inspection.holders.is_empty()).await;
     fixture.release(1, &last).await;
-    fixture.until_nothing_is_left().await;
 }

@@ -34,7 +34,6 @@ pub(crate) async fn tokens_increase_whatever_ended_the_ownership_before(fixture:
 
     // A forced release makes a token even without a holder: an administrator claims the fence with it.
     above(fixture.store(0).force(&key, Force::Now).await.expect("not forced").token);
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn readers_have_tokens_of_their_own(fixture: &Fixture) {
@@ -49,7 +48,6 @@ pub(crate) async fn readers_have_tokens_of_their_own(fixture: &Fixture) {
         last = reader.token;
         fixture.release(n, &reader).await;
     }
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_seed_raises_the_tokens_that_follow(fixture: &Fixture) {
@@ -66,7 +64,6 @@ pub(crate) async fn a_seed_raises_the_tokens_that_follow(fixture: &Fixture) {
     let later = fixture.take(1, write(&key)).await;
     assert!(later.token > after.token, "a lower seed must change nothing");
     fixture.release(1, &later).await;
-    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn owners_are_never_repeated(fixture: &Fixture) {
@@ -78,5 +75,4 @@ pub(crate) async fn owners_are_never_repeated(fixture: &Fixture) {
         assert!(seen.insert(ownership.owner.clone()));
         fixture.release(n, &ownership).await;
     }
-    fixture.until_nothing_is_left().await;
 }

@@ -7,17 +7,15 @@ use stockade_testbed::Certificates;
 use stockade_testbed::{RedisServer, SentinelGroup};
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
 
-#[cfg(feature = "tls")]
-use super::waiting;
-use super::{LIMIT, connected, key, server, until, until_waiting, yielding};
+use super::{LIMIT, connected, key, server, until, until_waiting, waiting, yielding};
 #[cfg(feature = "tls")]
 use crate::redis::TlsOptions;
 use crate::{
-    redis::Redis,
+    redis::{Redis, eventually, retried},
     resource::Key,
     store::{
         Attempt, LockStore, LossReason, Recall, Released,
@@ -46,6 +44,19 @@ async fn redis(group: &SentinelGroup) -> Redis {
     Redis::connect(group.url()).await.unwrap()
 }
 
+async fn start() -> (SentinelGroup, Arc<RedisStore>) {
+    let group = SentinelGroup::start().await.unwrap();
+    let store = connected(&redis(&group).await).await;
+    (group, store)
+}
+
+/// Replaces the primary, and waits until the store is connected to the new one.
+async fn fail_over(group: &SentinelGroup, store: &RedisStore) {
+    let before = server(store).link.generation();
+    group.failover().await.unwrap();
+    until_moved(store, before).await;
+}
+
 async fn has(server: &RedisServer, store: &RedisStore, key: &Key) -> bool {
     let names = store.inner.keys.of(key);
     server.command(&["EXISTS", &names[0]]).await.unwrap() == "1"
@@ -56,12 +67,8 @@ async fn expiry(server: &RedisServer, store: &RedisStore, key: &Key) -> u64 {
 }
 
 async fn until_everywhere(group: &SentinelGroup, store: &RedisStore, key: &Key) {
-    let limit = Instant::now() + LIMIT;
     for server in group.servers() {
-        while !has(server, store, key).await {
-            assert!(Instant::now() < limit, "not replicated");
-            sleep(Duration::from_millis(1)).await;
-        }
+        eventually("the lock on every server", async || has(server, store, key).await).await;
     }
 }
 
@@ -77,16 +84,13 @@ async fn until_moved(store: &RedisStore, before: u64) {
 
 #[tokio::test]
 async fn a_lock_that_was_replicated_is_kept_over_a_failover() {
-    let group = SentinelGroup::start().await.unwrap();
-    let store = connected(&redis(&group).await).await;
+    let (group, store) = start().await;
     let keys = [key("write"), key("read")];
     let held = [store.acquire(write(&keys[0])).await.unwrap(), store.acquire(read(&keys[1])).await.unwrap()];
     for key in &keys {
         until_everywhere(&group, &store, key).await;
     }
-    let before = server(&store).link.generation();
-    group.failover().await.unwrap();
-    until_moved(&store, before).await;
+    fail_over(&group, &store).await;
     // On a slow machine the sentinels may have replaced the first successor meanwhile.
     let primary = group.primary().await.unwrap();
     for held in &held {
@@ -105,8 +109,7 @@ async fn a_lock_that_was_replicated_is_kept_over_a_failover() {
 
 #[tokio::test]
 async fn what_gives_way_is_recalled_with_its_primary() {
-    let group = SentinelGroup::start().await.unwrap();
-    let store = connected(&redis(&group).await).await;
+    let (group, store) = start().await;
     let key = key("shared");
     let (attempt, readers) = yielding(read(&key));
     let held = store.acquire(attempt).await.unwrap();
@@ -123,8 +126,7 @@ async fn what_gives_way_is_recalled_with_its_primary() {
 
 #[tokio::test]
 async fn a_lock_that_the_old_primary_took_along_is_lost_and_tokens_still_rise() {
-    let group = SentinelGroup::start().await.unwrap();
-    let store = connected(&redis(&group).await).await;
+    let (group, store) = start().await;
     let (known, unknown) = (key("replicated"), key("not-replicated"));
     let kept = store.acquire(write(&known)).await.unwrap();
     until_everywhere(&group, &store, &known).await;
@@ -174,11 +176,7 @@ async fn waiters_keep_their_order_over_a_failover() {
         }
         true
     };
-    let limit = Instant::now() + LIMIT;
-    while !replicated().await {
-        assert!(Instant::now() < limit, "not replicated");
-        sleep(Duration::from_millis(1)).await;
-    }
+    eventually("the queue on every server", replicated).await;
     let before: Vec<_> = stores.iter().map(|store| server(store).link.generation()).collect();
     group.failover().await.unwrap();
     for (store, before) in stores.iter().zip(before) {
@@ -200,10 +198,7 @@ async fn a_waiter_whose_queue_was_lost_is_served() {
     let key = key("lost-queue");
     group.cut_replication().await.unwrap();
     let held = holder.acquire(write(&key)).await.unwrap();
-    let waiter = TaskTracker::new().spawn({
-        let (other, attempt) = (Arc::clone(&other), write(&key));
-        async move { other.acquire(attempt).await }
-    });
+    let waiter = waiting(&other, write(&key));
     until_waiting(&holder, &key, 1).await;
     group.failover().await.unwrap();
     let next = timeout(LIMIT, waiter).await.unwrap().unwrap().unwrap();
@@ -215,8 +210,7 @@ async fn a_waiter_whose_queue_was_lost_is_served() {
 
 #[tokio::test]
 async fn a_frozen_primary_is_left_and_finds_itself_replaced_when_it_thaws() {
-    let group = SentinelGroup::start().await.unwrap();
-    let store = connected(&redis(&group).await).await;
+    let (group, store) = start().await;
     let key = key("frozen");
     let held = store.acquire(write(&key)).await.unwrap();
     until_everywhere(&group, &store, &key).await;
@@ -239,8 +233,7 @@ async fn a_frozen_primary_is_left_and_finds_itself_replaced_when_it_thaws() {
 
 #[tokio::test]
 async fn nothing_is_renewed_on_an_old_primary_that_goes_on_answering() {
-    let group = SentinelGroup::start().await.unwrap();
-    let store = connected(&redis(&group).await).await;
+    let (group, store) = start().await;
     let (known, unknown) = (key("replicated"), key("not-replicated"));
     let kept = store.acquire(write(&known)).await.unwrap();
     until_everywhere(&group, &store, &known).await;
@@ -283,9 +276,7 @@ async fn locks_over_tls_are_kept_over_a_failover_and_handed_over_after_it() {
     let waiter = waiting(&other, write(&key));
     until_waiting(&holder, &key, 1).await;
     until_everywhere(&group, &holder, &key).await;
-    let before = server(&holder).link.generation();
-    group.failover().await.unwrap();
-    until_moved(&holder, before).await;
+    fail_over(&group, &holder).await;
     let deadline = held.deadline();
     holder.renew(slice::from_ref(&held)).await.unwrap();
     assert!(held.loss().is_none() && held.deadline() > deadline);
@@ -299,8 +290,7 @@ async fn locks_over_tls_are_kept_over_a_failover_and_handed_over_after_it() {
 
 #[tokio::test]
 async fn a_planned_switch_keeps_locks_and_refuses_nothing_for_long() {
-    let group = SentinelGroup::start().await.unwrap();
-    let store = connected(&redis(&group).await).await;
+    let (group, store) = start().await;
     let key = key("planned");
     let held = store.acquire(write(&key)).await.unwrap();
     until_everywhere(&group, &store, &key).await;
@@ -308,11 +298,7 @@ async fn a_planned_switch_keeps_locks_and_refuses_nothing_for_long() {
     group.switch_over().await.unwrap();
     until_moved(&store, before).await;
     // The new connection may go to the old primary again, which closes all connections when it becomes a replica.
-    let limit = Instant::now() + LIMIT;
-    while let Err(error) = store.renew(slice::from_ref(&held)).await {
-        assert!(Instant::now() < limit, "{error}");
-        sleep(Duration::from_millis(5)).await;
-    }
+    retried(async || store.renew(slice::from_ref(&held)).await).await;
     assert!(held.loss().is_none());
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
     end(group).await;

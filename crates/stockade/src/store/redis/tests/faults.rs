@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{LIMIT, World, connected, key, opened, read, server, until, until_waiting, write};
 use crate::{
-    redis::Redis,
+    redis::{Redis, eventually},
     store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable, redis::RedisStore},
 };
 
@@ -121,11 +121,7 @@ pub(super) async fn undone_without_its_reply<T: fmt::Debug>(
     proxy.set(Fault::DropReplies);
     let mut attempt = Box::pin(attempt(&store));
     assert!((&mut attempt).now_or_never().is_none());
-    let limit = Instant::now() + LIMIT;
-    while world.keys().await.len() < keys {
-        assert!(Instant::now() < limit);
-        sleep(Duration::from_millis(1)).await;
-    }
+    eventually("the keys of the attempt", async || world.keys().await.len() >= keys).await;
     proxy.set(Fault::None);
     proxy.reset_connections();
     let ended = timeout(LIMIT, attempt).await.unwrap();

@@ -32,10 +32,7 @@ mod yielding;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    task::JoinHandle,
-    time::{Instant, sleep, timeout},
-};
+use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 
 use self::world::{World, connected, connected_with, opened};
@@ -46,38 +43,26 @@ use super::{
     shard::Shard,
 };
 use crate::{
-    redis::Redis,
+    redis::{LIMIT, Redis, retried, until},
     resource::{Bucket, Key},
-    store::{Attempt, LockError, LockStore, Mode, Owner, Ownership, Readers, Token},
+    store::{
+        Attempt, LockError, LockStore, Mode, Owner, Ownership, Readers, Token,
+        conformance::{attempt, key, read, write},
+    },
 };
-
-/// Longer than any step of a test takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// The one server of a store.
 fn server(store: &RedisStore) -> Arc<Shard> {
     store.inner.shards.of(Bucket::FIRST).unwrap()
 }
 
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !condition() {
-        assert!(Instant::now() < limit, "never came: {what}");
-        sleep(Duration::from_millis(1)).await;
-    }
-}
-
 async fn until_waiting(store: &RedisStore, key: &Key, waiting: u64) {
-    let limit = Instant::now() + LIMIT;
-    loop {
+    let ask = async || match store.inspect(key).await {
+        Ok(seen) if seen.waiting == waiting => Ok(()),
         // On a busy machine an inspection may exceed the command timeout.
-        let seen = store.inspect(key).await;
-        if seen.as_ref().is_ok_and(|seen| seen.waiting == waiting) {
-            return;
-        }
-        assert!(Instant::now() < limit, "{seen:?}");
-        sleep(Duration::from_millis(1)).await;
-    }
+        other => Err(format!("{other:?}")),
+    };
+    retried(ask).await;
 }
 
 /// The seed of random tests: `STOCKADE_SEED` to repeat a run, otherwise a random one.
@@ -141,30 +126,9 @@ fn calls_of(stats: &str, command: &str) -> u64 {
     line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
-fn key(id: &str) -> Key {
-    Key::new("test", id).unwrap()
-}
-
 /// A Redis with a command timeout for a busy machine. With the default, waiters would give commands up and ask again.
 pub(in crate::store) async fn patient(url: &str) -> Redis {
     Redis::builder(url).command_timeout(LIMIT).connect().await.unwrap()
-}
-
-fn write(key: &Key) -> Attempt {
-    Attempt {
-        key: key.clone(),
-        mode: Mode::Write,
-        permits: 0,
-        lease: Duration::from_secs(10),
-        wait: LIMIT,
-        max_waiters: 1000,
-        tag: Arc::from("a tag"),
-        yields: None,
-    }
-}
-
-fn read(key: &Key) -> Attempt {
-    Attempt { mode: Mode::Read, ..write(key) }
 }
 
 /// An attempt for readers of one process that are told when others want the resource.
@@ -175,5 +139,5 @@ fn yielding(attempt: Attempt) -> (Attempt, Arc<Readers>) {
 
 /// The only permit of a semaphore.
 fn permit(key: &Key) -> Attempt {
-    Attempt { mode: Mode::Permit, permits: 1, ..write(key) }
+    Attempt { permits: 1, ..attempt(key, Mode::Permit) }
 }

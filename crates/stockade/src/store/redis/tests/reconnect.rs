@@ -3,25 +3,19 @@
 use std::time::Duration;
 
 use stockade_testbed::{Fault, Proxy};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::{LIMIT, World, connected, key, until_waiting, waiting, write};
 use crate::{
-    redis::Redis,
+    redis::{Redis, eventually},
     store::{Attempt, LockStore},
 };
 
 /// Waits until the server has exactly this many inboxes.
 async fn until_subscribed(world: &World, inboxes: usize) {
-    let limit = Instant::now() + LIMIT;
-    loop {
-        let channels = world.command(&["PUBSUB", "CHANNELS", "*i:*"]).await;
-        if channels.lines().filter(|name| !name.trim().is_empty()).count() == inboxes {
-            return;
-        }
-        assert!(Instant::now() < limit, "{channels}");
-        sleep(Duration::from_millis(1)).await;
-    }
+    let channels = async || world.command(&["PUBSUB", "CHANNELS", "*i:*"]).await;
+    let count = async || channels().await.lines().filter(|name| !name.trim().is_empty()).count();
+    eventually("the inboxes", async || count().await == inboxes).await;
 }
 
 #[tokio::test]

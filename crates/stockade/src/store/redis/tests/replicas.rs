@@ -2,14 +2,14 @@ use std::{slice, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use stockade_testbed::{Fault, Proxy, RedisServer};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::{
     LIMIT, Options, RedisStore, World, calls_of, connected, connected_with, key, read, server, until, until_waiting,
     waiting, write,
 };
 use crate::{
-    redis::{Redis, Replicas},
+    redis::{Redis, Replicas, eventually},
     store::{Attempt, Force, LockError, LockStore, Mode, Unavailable},
 };
 
@@ -21,11 +21,8 @@ struct Pair {
 
 /// Waits until the server has a replica in step.
 async fn in_step(primary: &RedisServer) {
-    let limit = Instant::now() + LIMIT;
-    while !primary.command(&["INFO", "replication"]).await.unwrap().contains("state=online") {
-        assert!(Instant::now() < limit, "no replication");
-        sleep(Duration::from_millis(10)).await;
-    }
+    let replication = async || primary.command(&["INFO", "replication"]).await.unwrap();
+    eventually("replication", async || replication().await.contains("state=online")).await;
 }
 
 /// A store that wants every grant on a replica within this time.
@@ -108,10 +105,8 @@ async fn renewals_wait_for_no_grant_that_a_replica_has_to_confirm() {
     until_waiting(&other, &contended, 1).await;
     pair.replica.pause().unwrap();
     other.release(&held).await.unwrap();
-    let limit = Instant::now() + LIMIT;
-    while !pair.world.command(&["INFO", "clients"]).await.contains("blocked_clients:1") {
-        assert!(Instant::now() < limit, "no grant is confirmed");
-    }
+    let clients = async || pair.world.command(&["INFO", "clients"]).await;
+    eventually("a grant to confirm", async || clients().await.contains("blocked_clients:1")).await;
     let before = quiet.deadline();
     let renewed = timeout(CONFIRMED_WITHIN / 2, store.renew(slice::from_ref(&quiet))).await;
     renewed.expect("it waits behind the grant").unwrap();

@@ -4,21 +4,17 @@ use tokio::time::timeout;
 
 use super::{LIMIT, World, key, opened, until, write};
 use crate::{
-    redis::Redis,
-    store::{Attempt, LockError, LockStore, Unavailable},
+    redis::{Redis, retried},
+    store::{LockError, LockStore, Mode, Unavailable, conformance::once},
 };
 
 /// Asks until the store says why there is no connection.
 async fn told(store: &super::RedisStore) -> String {
-    let limit = tokio::time::Instant::now() + LIMIT;
-    loop {
-        let attempt = Attempt { wait: std::time::Duration::ZERO, ..write(&key("unfit")) };
-        match store.acquire(attempt).await {
-            Err(error @ LockError::Unavailable { reason: Unavailable::Unfit { .. }, .. }) => return error.to_string(),
-            other => assert!(tokio::time::Instant::now() < limit, "{other:?}"),
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    let ask = async || match store.acquire(once(&key("unfit"), Mode::Write)).await {
+        Err(error @ LockError::Unavailable { reason: Unavailable::Unfit { .. }, .. }) => Ok(error.to_string()),
+        other => Err(format!("{other:?}")),
+    };
+    retried(ask).await
 }
 
 #[tokio::test]

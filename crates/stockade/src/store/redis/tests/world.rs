@@ -1,11 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
 use stockade_testbed::RedisServer;
-use tokio::time::{Instant, sleep};
 
-use super::{LIMIT, Options, RedisStore, calls_of, server, until};
+use super::{Options, RedisStore, calls_of, server, until};
 use crate::{
-    redis::Redis,
+    redis::{Redis, eventually, retried},
     store::{
         LockStore,
         conformance::{self, Ending},
@@ -42,11 +41,8 @@ impl World {
 
     /// Waits until so much time has passed by the clock of the server.
     pub(super) async fn until_passed(&self, time: Duration) {
-        let limit = Instant::now() + LIMIT;
         let end = self.now().await + time;
-        while self.now().await <= end {
-            assert!(Instant::now() < limit, "the clock of the server stands still");
-        }
+        eventually("a later time", async || self.now().await > end).await;
     }
 
     /// Makes the server a new run that has all data, as a replica in step is when it is promoted, and waits until the
@@ -78,28 +74,17 @@ impl World {
 
     /// Waits until the server has run scripts this often since its counters were reset.
     pub(super) async fn until_scripts_called(&self, times: u64) {
-        let limit = Instant::now() + LIMIT;
-        loop {
-            let stats = self.command(&["INFO", "commandstats"]).await;
-            if calls_of(&stats, "evalsha") >= times {
-                return;
-            }
-            assert!(Instant::now() < limit, "{stats}");
-            sleep(Duration::from_millis(1)).await;
-        }
+        let stats = async || self.command(&["INFO", "commandstats"]).await;
+        eventually("enough scripts", async || calls_of(&stats().await, "evalsha") >= times).await;
     }
 
     /// Waits until no key is left. The keys of a dead process may take some time to go.
     pub(super) async fn until_nothing_is_left(&self) {
-        let limit = Instant::now() + LIMIT;
-        loop {
+        let ask = async || {
             let left = self.keys().await;
-            if left.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < limit, "left behind: {left:?}");
-            sleep(Duration::from_millis(5)).await;
-        }
+            if left.is_empty() { Ok(()) } else { Err(format!("{left:?} is left behind")) }
+        };
+        retried(ask).await;
     }
 
     /// Shuts the stores down, and checks that they leave no keys, subscriptions, connections or tasks.

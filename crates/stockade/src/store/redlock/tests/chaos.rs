@@ -102,9 +102,7 @@ async fn no_two_believe_at_a_time_whatever_becomes_of_a_minority() {
         tasks.spawn(work(Arc::clone(&stores[n % 3]), until, Arc::clone(&beliefs)));
     }
     let harmed = harm(&world, &proxies, until).await;
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
+    tasks.join_all().await;
     let mut beliefs = std::mem::take(&mut *beliefs.lock().unwrap());
     beliefs.sort_by_key(|belief| belief.from);
     assert!(beliefs.len() > 20 && harmed > 10, "{} grants, {harmed} faults", beliefs.len());

@@ -15,20 +15,16 @@ mod wire;
 use std::{sync::Arc, time::Duration};
 
 use stockade_testbed::{Proxy, RedisServer};
-use tokio::time::{Instant, sleep};
 
 use super::{RedlockStore, Settings};
 use crate::{
-    redis::Redis,
+    redis::{LIMIT, Redis, retried, until},
     resource::Key,
     store::{
-        Attempt, LockError, LockStore, Mode, Ownership, Unavailable,
-        conformance::{Ending, opened},
+        Attempt, LockError, LockStore, Ownership, Unavailable,
+        conformance::{Ending, key, opened, write},
     },
 };
-
-/// Longer than any step of a test takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// Independent servers. Every test ends with [`World::end`].
 struct World {
@@ -87,16 +83,12 @@ impl World {
         self.servers[server].leftovers().await.unwrap().keys
     }
 
-    async fn until(&self, server: usize, wanted: impl Fn(&[String]) -> bool) {
-        let limit = Instant::now() + LIMIT;
-        loop {
+    async fn until(&self, server: usize, wanted: impl Fn(&[String]) -> bool + Send + Sync) {
+        let ask = async || {
             let keys = self.keys(server).await;
-            if wanted(&keys) {
-                return;
-            }
-            assert!(Instant::now() < limit, "on server {server} there still are {keys:?}");
-            sleep(Duration::from_millis(5)).await;
-        }
+            if wanted(&keys) { Ok(()) } else { Err(format!("{keys:?} on server {server}")) }
+        };
+        retried(ask).await;
     }
 
     async fn until_free(&self, server: usize) {
@@ -139,47 +131,19 @@ async fn reconnected(store: &RedlockStore, servers: &[usize]) {
     until("another connection", || servers.iter().all(back)).await;
 }
 
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !condition() {
-        assert!(Instant::now() < limit, "never came: {what}");
-        sleep(Duration::from_millis(1)).await;
-    }
-}
-
 /// Asks until a quorum answers in time. On a busy machine the first attempt may be too slow, above all when a server
 /// whose clock has stepped must be asked twice.
 async fn granted(store: &RedlockStore, attempt: Attempt) -> Arc<Ownership> {
-    let limit = Instant::now() + LIMIT;
-    loop {
-        match store.acquire(attempt.clone()).await {
-            Ok(held) => return held,
-            Err(error @ LockError::Unavailable { .. }) => assert!(Instant::now() < limit, "{error}"),
-            Err(error) => panic!("{error}"),
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
+    let ask = async || match store.acquire(attempt.clone()).await {
+        Ok(held) => Ok(held),
+        Err(error @ LockError::Unavailable { .. }) => Err(error),
+        Err(error) => panic!("{error}"),
+    };
+    retried(ask).await
 }
 
 fn is_no_quorum<T>(result: &Result<T, LockError>) -> bool {
     matches!(result, Err(LockError::Unavailable { reason: Unavailable::NoQuorum, .. }))
-}
-
-fn key(id: &str) -> Key {
-    Key::new("test", id).unwrap()
-}
-
-fn write(key: &Key) -> Attempt {
-    Attempt {
-        key: key.clone(),
-        mode: Mode::Write,
-        permits: 0,
-        lease: Duration::from_secs(10),
-        wait: LIMIT,
-        max_waiters: 1000,
-        tag: Arc::from("a tag"),
-        yields: None,
-    }
 }
 
 fn once(key: &Key) -> Attempt {

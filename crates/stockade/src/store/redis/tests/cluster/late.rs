@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use stockade_testbed::{Fault, Proxy};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{Cluster, acquire, granted, key_on, keys_on};
 use crate::{
-    redis::Redis,
+    redis::{Redis, eventually},
     resource::Key,
     store::{
         Attempt, LockError, LockStore, Mode, Unavailable,
@@ -32,12 +32,7 @@ async fn store_at(cluster: &Cluster, key: &Key, command_timeout: Duration) -> Ar
 
 /// Waits until `wanted` holds for the keys of locks.
 async fn until_keys(what: &str, cluster: &Cluster, wanted: impl Fn(&[String]) -> bool + Send + Sync) {
-    let there = async {
-        while !wanted(&cluster.nodes.leftovers().await.unwrap().keys) {
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    assert!(timeout(LIMIT, there).await.is_ok(), "{what}");
+    eventually(what, async || wanted(&cluster.nodes.leftovers().await.unwrap().keys)).await;
 }
 
 async fn until_taken(cluster: &Cluster, locks: usize) {

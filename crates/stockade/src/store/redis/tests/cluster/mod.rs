@@ -10,18 +10,15 @@ mod suite;
 #[cfg(feature = "tls")]
 mod tls;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use stockade_testbed::{ClusterBuilder, RedisCluster, RedisServer};
-use tokio::{
-    task::JoinHandle,
-    time::{Instant, sleep},
-};
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::{LIMIT, until, world::connected};
 use crate::{
-    redis::Redis,
+    redis::{Redis, eventually},
     resource::Key,
     store::{Attempt, LockError, LockStore, Ownership, conformance::Ending, redis::RedisStore},
 };
@@ -63,12 +60,9 @@ impl Cluster {
     async fn announce(&self, node: usize, at: SocketAddr) {
         let port = at.port().to_string();
         self.primary(node).command(&["CONFIG", "SET", "cluster-announce-port", &port]).await.unwrap();
-        let limit = Instant::now() + LIMIT;
         for other in self.nodes.nodes() {
-            while !other.command(&["CLUSTER", "NODES"]).await.unwrap().contains(&format!(":{port}@")) {
-                assert!(Instant::now() < limit, "{} never heard of it", other.addr());
-                sleep(Duration::from_millis(1)).await;
-            }
+            let nodes = async || other.command(&["CLUSTER", "NODES"]).await.unwrap();
+            eventually("the address", async || nodes().await.contains(&format!(":{port}@"))).await;
         }
     }
 
@@ -92,11 +86,7 @@ impl Cluster {
     /// Waits until nodes have redirected clients with a script this often since their statistics were reset, as they do
     /// while a slot moves.
     async fn until_scripts_refused(&self, times: u64) {
-        let limit = Instant::now() + LIMIT;
-        while self.count_of("evalsha", "rejected_calls").await < times {
-            assert!(Instant::now() < limit, "nobody asks");
-            sleep(Duration::from_millis(5)).await;
-        }
+        eventually("redirections", async || self.count_of("evalsha", "rejected_calls").await >= times).await;
     }
 
     async fn reset_stats(&self) {

@@ -1,27 +1,22 @@
 use std::{slice, sync::Arc, time::Duration};
 
 use stockade_testbed::{Certificates, RedisCluster};
-use tokio::time::{Instant, sleep};
 
 use super::{Cluster, acquire, connected, granted, keys_on, neighbour_of};
 use crate::{
-    redis::{Redis, TlsOptions},
+    redis::{Redis, TlsOptions, retried},
     store::{
         LockStore, Ownership, Released,
         redis::{
             RedisStore,
-            tests::{LIMIT, until, until_waiting, write},
+            tests::{until, until_waiting, write},
         },
     },
 };
 
 /// Renews until the store answers. Meanwhile it leaves one node and connects to another.
 async fn renew(store: &RedisStore, held: &Arc<Ownership>) {
-    let limit = Instant::now() + LIMIT;
-    while let Err(error) = store.renew(slice::from_ref(held)).await {
-        assert!(Instant::now() < limit, "{error}");
-        sleep(Duration::from_millis(5)).await;
-    }
+    retried(async || store.renew(slice::from_ref(held)).await).await;
 }
 
 /// Every connection uses TLS, and a client learns the new node of a slot over TLS only.
