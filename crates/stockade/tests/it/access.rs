@@ -1,41 +1,22 @@
 //! Users of a server with only the rights that the documentation lists.
 
-use std::{borrow::Cow, convert::Infallible, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use futures_util::stream;
 use stockade::{
-    Cache, Locks, Redis, Resource,
+    Cache, Locks, Redis,
     cache::Bloom,
     lock::{Force, Released},
     redis::ConnectError,
 };
 use stockade_testbed::RedisServer;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::log::Log;
+use crate::{eventually::eventually, log::Log, resources::Item};
 
 const DOCUMENTED: &str = include_str!("../../src/redis/access.md");
 const LIMIT: Duration = Duration::from_secs(20);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Item(u32);
-
-impl Resource for Item {
-    const KIND: &'static str = "item";
-
-    fn id(&self) -> Cow<'_, str> {
-        self.0.to_string().into()
-    }
-}
-
-async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !condition().await {
-        assert!(Instant::now() < limit, "never came: {what}");
-        sleep(Duration::from_millis(2)).await;
-    }
-}
 
 /// The documented rules of a user.
 fn rules(name: &str) -> Vec<&'static str> {
@@ -58,7 +39,7 @@ async fn assert_nothing_was_refused(server: &RedisServer) {
 
 async fn process(url: &str) -> Locks {
     let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&Redis::connect(url).await.unwrap());
-    until("a connection", async || locks.list(1).await.is_ok()).await;
+    eventually("a connection", async || locks.list(1).await.is_ok()).await;
     locks
 }
 
@@ -70,11 +51,11 @@ async fn locks_on_several_servers_work_with_what_is_documented() {
         redis.push(Redis::connect(user(server, &rules("redlock")).await).await.unwrap());
     }
     let locks = Locks::builder().lease(Duration::from_secs(1)).redlock(redis).build().unwrap();
-    until("connections", async || locks.list(1).await.is_ok()).await;
+    eventually("connections", async || locks.list(1).await.is_ok()).await;
     let held = locks.write(&Item(1)).acquire().await.unwrap();
     assert_eq!(locks.inspect("item:1").await.unwrap().holders.len(), 1);
     let mut remaining = held.remaining();
-    until("a renewal", async || {
+    eventually("a renewal", async || {
         let before = std::mem::replace(&mut remaining, held.remaining());
         before < remaining
     })
@@ -101,10 +82,10 @@ async fn locks_work_with_what_is_documented() {
             TaskTracker::new().spawn(request.acquire())
         })
         .collect();
-    until("a queue", async || one.inspect("item:1").await.unwrap().waiting == 2).await;
+    eventually("a queue", async || one.inspect("item:1").await.unwrap().waiting == 2).await;
     assert_eq!(one.list(10).await.unwrap(), ["item:1"]);
     let mut remaining = held.remaining();
-    until("a renewal", async || {
+    eventually("a renewal", async || {
         let before = std::mem::replace(&mut remaining, held.remaining());
         before < remaining
     })
@@ -123,7 +104,7 @@ async fn locks_work_with_what_is_documented() {
     several.release().await.unwrap();
     let reader = one.read(&Item(5)).acquire().await.unwrap();
     let writer = TaskTracker::new().spawn(other.write(&Item(5)).wait(LIMIT).acquire());
-    until("a writer that waits", async || one.inspect("item:5").await.unwrap().waiting == 1).await;
+    eventually("a writer that waits", async || one.inspect("item:5").await.unwrap().waiting == 1).await;
     one.force_release("item:5", Force::Now).await.unwrap();
     let written = timeout(LIMIT, writer).await.unwrap().unwrap().unwrap();
     written.release().await.unwrap();
@@ -144,7 +125,7 @@ async fn a_cache_works_with_what_is_documented() {
     let server = RedisServer::start().await.unwrap();
     let url = user(&server, &rules("cache")).await;
     let caches = [cache(&Redis::connect(&url).await.unwrap()), cache(&Redis::connect(&url).await.unwrap())];
-    until("a connection", async || !caches.iter().any(Cache::is_degraded)).await;
+    eventually("a connection", async || !caches.iter().any(Cache::is_degraded)).await;
     for item in [Item(7), Item(0)] {
         // One cache loads, and the other waits for that load.
         let (one, other) = tokio::join!(caches[0].get(&item), caches[1].get(&item));
@@ -156,7 +137,7 @@ async fn a_cache_works_with_what_is_documented() {
     assert!(caches.iter().all(|cache| !cache.is_degraded()));
     let calls = async || server.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_publish:calls=");
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
-    until("a beat", calls).await;
+    eventually("a beat", calls).await;
     let entries = server.command(&["KEYS", "stockade:v1:*e:*"]).await.unwrap();
     assert_eq!(entries.lines().count(), 2, "{entries}");
     assert_nothing_was_refused(&server).await;
@@ -168,7 +149,7 @@ async fn a_filter_works_with_what_is_documented() {
     let url = user(&server, &rules("filter")).await;
     let items = || stream::iter((1..=3).map(|item| Ok::<_, Infallible>(Item(item))));
     let filter = Bloom::builder::<Item>(&Redis::connect(&url).await.unwrap()).expected(100).source(items).build();
-    until("it is built", async || filter.stats().ready).await;
+    eventually("it is built", async || filter.stats().ready).await;
     filter.add(&[Item(4)]).await.unwrap();
     assert!(filter.may_hold(&Item(4)).await && !filter.may_hold(&Item(99)).await);
     filter.rebuild().await.unwrap();
@@ -196,15 +177,11 @@ async fn classic_locks_work_with_what_is_documented() {
 
 /// Waits for a line of the log that has all these words.
 async fn logged(log: &Log, words: &[&str]) {
-    let limit = Instant::now() + LIMIT;
-    loop {
+    let told = || {
         let text = log.text().to_lowercase().replace('|', " ");
-        if text.lines().any(|line| words.iter().all(|word| line.contains(word))) {
-            return;
-        }
-        assert!(Instant::now() < limit, "{words:?} not in {text}");
-        sleep(Duration::from_millis(2)).await;
-    }
+        text.lines().any(|line| words.iter().all(|word| line.contains(word)))
+    };
+    eventually(&format!("{words:?} in the log"), async || told()).await;
 }
 
 /// Takes one right at a time away from a user. The log of the client that `open` makes must name the missing right.
@@ -249,7 +226,7 @@ async fn name_each_missing_right<T>(
 async fn until_refused_to_list(locks: &Locks, missing: &str) {
     if missing == "+scan" {
         let refused = async || locks.list(1).await.is_err_and(|error| error.to_string().contains("refused"));
-        until("the refusal", refused).await;
+        eventually("the refusal", refused).await;
     }
 }
 

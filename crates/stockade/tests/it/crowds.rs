@@ -1,7 +1,6 @@
 //! Many tasks, locks and rounds: what they leave behind, and what they cost.
 
 use std::{
-    borrow::Cow,
     hint,
     sync::{
         Arc,
@@ -11,26 +10,16 @@ use std::{
     time::Duration,
 };
 
-use stockade::{Locks, Redis, Resource, lock::Released};
+use stockade::{Locks, Redis, lock::Released};
 use tokio::{
     runtime::Handle,
     task::JoinSet,
     time::{sleep, timeout},
 };
 
-use crate::world::World;
+use crate::{resources::Item, world::World};
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-struct Item(u32);
-
-impl Resource for Item {
-    const KIND: &'static str = "item";
-
-    fn id(&self) -> Cow<'_, str> {
-        self.0.to_string().into()
-    }
-}
 
 /// Locks with the default settings: no crowd and no busy machine may make a command late.
 async fn locks(server: &World) -> Locks {

@@ -3,9 +3,11 @@
 use std::{process::Stdio, time::Duration};
 
 use rustls::crypto::{CryptoProvider, ring};
-use stockade::{Locks, Redis, Resource, redis::TlsOptions};
+use stockade::{Locks, Redis, redis::TlsOptions};
 use stockade_testbed::{Certificates, RedisServer};
 use tokio::process::Command;
+
+use crate::resources::Item;
 
 /// Set in a child of the test. The choice holds for a whole process, so the test needs a process of its own.
 const CHILD: &str = "STOCKADE_TEST_CRYPTO";
@@ -13,22 +15,12 @@ const CHILD: &str = "STOCKADE_TEST_CRYPTO";
 /// The limit for the child. Only a failing test reaches it, however busy the machine is.
 const LIMIT: Duration = Duration::from_secs(10);
 
-struct Item;
-
-impl Resource for Item {
-    const KIND: &'static str = "item";
-
-    fn id(&self) -> std::borrow::Cow<'_, str> {
-        "1".into()
-    }
-}
-
 async fn lock_over_tls() {
     let certificates = Certificates::new().unwrap();
     let server = RedisServer::builder().tls(&certificates).start().await.unwrap();
     let options = TlsOptions::new().root_certificates(certificates.authority_pem());
     let locks = Locks::new(&Redis::builder(server.url()).command_timeout(LIMIT).tls(options).connect().await.unwrap());
-    let guard = locks.write(&Item).wait(LIMIT).acquire().await.unwrap();
+    let guard = locks.write(&Item(1)).wait(LIMIT).acquire().await.unwrap();
     guard.release().await.unwrap();
 }
 

@@ -1,39 +1,20 @@
 //! Locks of two processes on a real Redis that is stopped, killed and counted.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use stockade::{
-    Locks, Redis, Resource,
+    Locks, Redis,
     lock::{self, Force, LockError, LossReason, Released},
 };
 use tokio::{runtime::Builder, task::JoinSet, time::Instant};
 
-use crate::world::World;
+use crate::{eventually::eventually, resources::Sku, world::World};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(1);
 
-struct Sku(&'static str);
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.0)
-    }
-}
-
-async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let reached = tokio::time::timeout(LIMIT, async {
-        while !condition().await {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    });
-    assert!(reached.await.is_ok(), "never came true: {what}");
-}
-
 async fn waiting(locks: &Locks, wanted: u64) {
-    until("waiting", async || locks.inspect("stock:1").await.is_ok_and(|found| found.waiting == wanted)).await;
+    eventually("waiting", async || locks.inspect("stock:1").await.is_ok_and(|found| found.waiting == wanted)).await;
 }
 
 /// The keys of locks that are left, without the floors. A bucket keeps one floor for all its locks.
@@ -100,7 +81,7 @@ async fn a_lock_of_one_process_keeps_out_another_and_leaves_nothing() {
     let next = two.write(&Sku("1")).acquire().await.unwrap();
     assert!(next.token() > token);
     drop(next);
-    until("no key is left", async || keys(&server).await.is_empty()).await;
+    eventually("no key is left", async || keys(&server).await.is_empty()).await;
     server.end().await;
 }
 
@@ -141,7 +122,7 @@ async fn a_hand_over_wakes_one_waiter_and_costs_the_others_no_command() {
     // Each waiter sends one release, and one renewal if its grant took long to arrive. There may be a few polls, too.
     assert!(calls >= WAITERS, "{calls} scripts: not counted");
     assert!(calls <= WAITERS * 2 + took.as_secs() * 2 + 10, "{calls} scripts for {WAITERS} hand-overs");
-    until("no key is left", async || keys(&server).await.is_empty()).await;
+    eventually("no key is left", async || keys(&server).await.is_empty()).await;
     server.end().await;
 }
 
@@ -158,9 +139,10 @@ async fn a_frozen_server_fails_attempts_at_once_and_tells_holders_in_time() {
     let lost = tokio::time::timeout(LEASE + Duration::from_secs(1), guard.lost()).await;
     assert_eq!(lost.expect("not told"), LossReason::Expired);
     server.resume().unwrap();
-    until("all recovers", async || locks.write(&Sku("1")).try_acquire().await.is_ok_and(|guard| guard.is_some())).await;
+    eventually("all recovers", async || locks.write(&Sku("1")).try_acquire().await.is_ok_and(|guard| guard.is_some()))
+        .await;
     drop(guard);
-    until("no key is left", async || keys(&server).await.is_empty()).await;
+    eventually("no key is left", async || keys(&server).await.is_empty()).await;
     server.end().await;
 }
 
@@ -191,7 +173,7 @@ async fn a_restart_without_data_is_told_and_tokens_go_on_rising() {
     let lost = tokio::time::timeout(LIMIT, guard.lost()).await;
     assert_eq!(lost.expect("not told"), LossReason::StoreLostData);
     let mut next = None;
-    until("served again", async || {
+    eventually("served again", async || {
         next = locks.write(&Sku("1")).acquire().await.ok();
         next.is_some()
     })
@@ -249,7 +231,7 @@ async fn a_shutdown_releases_hands_over_and_closes_its_connections() {
     assert!(next.is_held());
     next.release().await.unwrap();
     two.shutdown(Duration::from_secs(1)).await;
-    until("no connection is left", async || {
+    eventually("no connection is left", async || {
         let clients = server.command(&["CLIENT", "LIST"]).await.unwrap();
         !clients.contains("name=stockade")
     })
@@ -282,7 +264,7 @@ async fn a_builder_that_wants_replicas_or_a_quarantine_gets_them() {
     assert!(matches!(&alone, Err(LockError::Unavailable { reason: found, .. }) if *found == reason), "{alone:?}");
     let several = replicated.write_all([&Sku("1"), &Sku("2")]).acquire().await;
     assert!(matches!(&several, Err(LockError::Unavailable { reason: found, .. }) if *found == reason), "{several:?}");
-    until("no key is left", async || keys(&server).await.is_empty()).await;
+    eventually("no key is left", async || keys(&server).await.is_empty()).await;
     let quarantined = Locks::builder().quarantine(LIMIT).redis(&redis);
     assert!(quarantined.write(&Sku("1")).try_acquire().await.unwrap().is_none());
     let unguarded = Locks::new(&redis);

@@ -1,9 +1,9 @@
 //! Holders and waiters whose network breaks, next to others whose network works.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use stockade::{
-    Locks, Redis, Resource,
+    Locks, Redis,
     lock::{LossReason, Released},
 };
 use stockade_testbed::{Fault, Proxy};
@@ -12,20 +12,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::world::World;
+use crate::{resources::Item, world::World};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(1);
-
-struct Item;
-
-impl Resource for Item {
-    const KIND: &'static str = "item";
-
-    fn id(&self) -> Cow<'_, str> {
-        "1".into()
-    }
-}
 
 /// Locks of a process whose network can be broken, and of one whose network can't.
 async fn two_processes(world: &World) -> (Proxy, Locks, Locks) {
@@ -39,9 +29,9 @@ async fn two_processes(world: &World) -> (Proxy, Locks, Locks) {
 async fn a_lock_is_renewed_over_any_number_of_broken_connections() {
     let world = World::start().await;
     let (proxy, behind, other) = two_processes(&world).await;
-    let guard = behind.write(&Item).acquire().await.unwrap();
+    let guard = behind.write(&Item(1)).acquire().await.unwrap();
     let mut next = JoinSet::new();
-    next.spawn(other.write(&Item).wait(LIMIT).acquire());
+    next.spawn(other.write(&Item(1)).wait(LIMIT).acquire());
     let began = Instant::now();
     while began.elapsed() < LEASE * 4 {
         proxy.reset_connections();
@@ -59,12 +49,12 @@ async fn a_lock_is_renewed_over_any_number_of_broken_connections() {
 async fn a_holder_that_is_cut_off_knows_before_its_successor_begins() {
     let world = World::start().await;
     let (proxy, behind, other) = two_processes(&world).await;
-    let guard = behind.write(&Item).acquire().await.unwrap();
+    let guard = behind.write(&Item(1)).acquire().await.unwrap();
     let (fence, token) = (guard.fence(), guard.token());
     let mut told = JoinSet::new();
     told.spawn(async move { (fence.lost().await, Instant::now()) });
     let mut next = JoinSet::new();
-    next.spawn(async move { (other.write(&Item).wait(LIMIT).acquire().await, Instant::now()) });
+    next.spawn(async move { (other.write(&Item(1)).wait(LIMIT).acquire().await, Instant::now()) });
     proxy.set(Fault::Hole);
     let cut = Instant::now();
     let (reason, knew) = timeout(LIMIT, told.join_next()).await.expect("never told").unwrap().unwrap();

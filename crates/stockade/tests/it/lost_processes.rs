@@ -1,15 +1,17 @@
 //! Processes that are stopped or killed while they hold and wait.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
-use stockade::{Guard, LockError, Locks, Redis, Resource, lock::Released};
+use stockade::{Guard, LockError, Locks, Redis, lock::Released};
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 
 use crate::{
     child::{Child, say, wait_for_parent},
+    eventually::eventually,
+    resources::Item,
     world::World,
 };
 
@@ -19,31 +21,12 @@ const LEASE: Duration = Duration::from_secs(1);
 const ROLE: &str = "LOST_PROCESS";
 const SERVER: &str = "LOST_PROCESS_SERVER";
 
-struct Item;
-
-impl Resource for Item {
-    const KIND: &'static str = "item";
-
-    fn id(&self) -> Cow<'_, str> {
-        "1".into()
-    }
-}
-
 async fn locks(server: &World) -> Locks {
     server.locks_of(Locks::builder().lease(LEASE), &Redis::connect(server.url()).await.unwrap()).await
 }
 
-async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let reached = timeout(LIMIT, async {
-        while !condition().await {
-            sleep(Duration::from_millis(2)).await;
-        }
-    });
-    assert!(reached.await.is_ok(), "never came true: {what}");
-}
-
 async fn waiting(locks: &Locks, wanted: u64) {
-    until("waiting", async || locks.inspect("item:1").await.is_ok_and(|found| found.waiting == wanted)).await;
+    eventually("waiting", async || locks.inspect("item:1").await.is_ok_and(|found| found.waiting == wanted)).await;
 }
 
 fn start(role: &str, server: &World) -> Child {
@@ -51,7 +34,7 @@ fn start(role: &str, server: &World) -> Child {
 }
 
 async fn acquire(locks: &Locks) -> Guard {
-    locks.write(&Item).wait(LIMIT).acquire().await.unwrap()
+    locks.write(&Item(1)).wait(LIMIT).acquire().await.unwrap()
 }
 
 /// The child, when the tests below start it in a process of its own. In an ordinary run it does nothing.
@@ -59,11 +42,11 @@ async fn acquire(locks: &Locks) -> Guard {
 async fn a_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let locks = Locks::builder().lease(LEASE).redis(&Redis::connect(std::env::var(SERVER).unwrap()).await.unwrap());
-    until("connected", async || locks.list(1).await.is_ok()).await;
+    eventually("connected", async || locks.list(1).await.is_ok()).await;
     match role.as_str() {
         "waits" => {
             let mut attempt = JoinSet::new();
-            attempt.spawn(locks.write(&Item).wait(LIMIT).acquire());
+            attempt.spawn(locks.write(&Item(1)).wait(LIMIT).acquire());
             // This connection sees the waiter, so the reply with its place has arrived, too. Without a reply it fails.
             waiting(&locks, 1).await;
             say("waits");
@@ -79,7 +62,7 @@ async fn a_process() {
         "crowds" => {
             let mut waiters = JoinSet::new();
             for _ in 0..20 {
-                waiters.spawn(locks.write(&Item).wait(LIMIT).acquire());
+                waiters.spawn(locks.write(&Item(1)).wait(LIMIT).acquire());
             }
             waiting(&locks, 20).await;
             say("waits");
@@ -121,7 +104,7 @@ async fn a_killed_holder_costs_one_lease_and_leaves_nothing() {
     let mut child = start("holds", &server);
     child.says("holds").await;
     let mut next = JoinSet::new();
-    next.spawn(locks.write(&Item).wait(LIMIT).acquire());
+    next.spawn(locks.write(&Item(1)).wait(LIMIT).acquire());
     waiting(&locks, 1).await;
     // A holder that is alive keeps its lock for as long as it likes.
     assert!(timeout(LEASE * 2, next.join_next()).await.is_err());
@@ -142,10 +125,10 @@ async fn the_waiters_of_a_killed_process_cost_nothing() {
     child.says("waits").await;
     waiting(&locks, 20).await;
     let mut next = JoinSet::new();
-    next.spawn(locks.write(&Item).wait(LIMIT).acquire());
+    next.spawn(locks.write(&Item(1)).wait(LIMIT).acquire());
     waiting(&locks, 21).await;
     child.kill().await;
-    until("its subscription is gone", async || {
+    eventually("its subscription is gone", async || {
         server.command(&["PUBSUB", "CHANNELS"]).await.unwrap().lines().count() == 1
     })
     .await;
@@ -170,7 +153,7 @@ async fn a_thread_that_is_busy_costs_no_lock() {
             std::hint::spin_loop();
         }
     });
-    let refused = other.write(&Item).wait(LEASE * 3).acquire().await;
+    let refused = other.write(&Item(1)).wait(LEASE * 3).acquire().await;
     assert!(matches!(refused, Err(LockError::Timeout { .. })), "{refused:?}");
     assert!(guard.is_held(), "{:?}", guard.loss());
     assert_eq!(guard.release().await.unwrap(), Released::Released);

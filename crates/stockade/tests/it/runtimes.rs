@@ -1,30 +1,19 @@
 //! A runtime that begins something for others and then stands still: a program that blocks on one call, or a runtime for
 //! each thread.
 
-use std::{borrow::Cow, convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
-use stockade::{Cache, Locks, Redis, Resource};
+use stockade::{Cache, Locks, Redis};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,
-    time::{Instant, sleep, timeout},
+    time::timeout,
 };
 
-use crate::world::World;
+use crate::{eventually::eventually, resources::Sku, world::World};
 
 /// More than a call takes that nobody holds up.
 const LIMIT: Duration = Duration::from_secs(20);
-
-#[derive(Clone)]
-struct Sku;
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Borrowed("a")
-    }
-}
 
 /// A runtime that runs only while a test blocks on it.
 fn aside() -> Runtime {
@@ -33,15 +22,10 @@ fn aside() -> Runtime {
 
 /// Waits until a delegation is asked for.
 async fn asked_for(locks: &Locks) {
-    let limit = Instant::now() + LIMIT;
-    loop {
-        let seen = locks.inspect(&Sku).await;
-        if seen.as_ref().is_ok_and(|seen| seen.waiters.iter().any(|waiter| &*waiter.tag == "delegation")) {
-            return;
-        }
-        assert!(Instant::now() < limit, "{seen:?}");
-        sleep(Duration::from_millis(1)).await;
-    }
+    let seen = async || {
+        locks.inspect(&Sku("a")).await.is_ok_and(|seen| seen.waiters.iter().any(|waiter| &*waiter.tag == "delegation"))
+    };
+    eventually("a delegation is asked for", seen).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +47,7 @@ async fn a_load_goes_on_while_the_runtime_that_began_it_stands_still() {
         let aside = aside();
         aside.block_on(async {
             tokio::select! {
-                _ = first.get(&Sku) => panic!("the load is held"),
+                _ = first.get(&Sku("a")) => panic!("the load is held"),
                 begun = timeout(LIMIT, begun.acquire()) => drop(begun.unwrap().unwrap()),
             }
         });
@@ -71,7 +55,7 @@ async fn a_load_goes_on_while_the_runtime_that_began_it_stands_still() {
     });
     let stalled = stalled.await.unwrap();
     gate.add_permits(1);
-    let second = timeout(LIMIT, stocks.get(&Sku)).await.expect("waits for a load that nobody runs").unwrap();
+    let second = timeout(LIMIT, stocks.get(&Sku("a"))).await.expect("waits for a load that nobody runs").unwrap();
     assert_eq!(second.value.as_deref(), Some(&7));
     stalled.shutdown_background();
     stocks.shutdown(LIMIT).await;
@@ -82,7 +66,7 @@ async fn a_load_goes_on_while_the_runtime_that_began_it_stands_still() {
 async fn a_delegation_is_granted_while_the_runtime_that_asked_for_it_stands_still() {
     let world = World::start().await;
     let locks = Locks::new(&Redis::connect(world.url()).await.unwrap());
-    let writer = locks.write(&Sku).acquire().await.unwrap();
+    let writer = locks.write(&Sku("a")).acquire().await.unwrap();
     let first = locks.clone();
     let stalled = tokio::task::spawn_blocking(move || {
         let aside = aside();
@@ -90,7 +74,7 @@ async fn a_delegation_is_granted_while_the_runtime_that_asked_for_it_stands_stil
             let mut asked = pin!(asked_for(&first));
             // The first reads lock by themselves: only counts decide that a delegation pays.
             loop {
-                let read = first.read(&Sku).wait(LIMIT).delegate().acquire();
+                let read = first.read(&Sku("a")).wait(LIMIT).delegate().acquire();
                 tokio::select! {
                     () = &mut asked => break,
                     read = timeout(Duration::from_millis(100), read) => assert!(read.is_err(), "a writer holds the lock"),
@@ -101,7 +85,7 @@ async fn a_delegation_is_granted_while_the_runtime_that_asked_for_it_stands_stil
     });
     let stalled = stalled.await.unwrap();
     writer.release().await.unwrap();
-    let read = locks.read(&Sku).wait(LIMIT).delegate().acquire();
+    let read = locks.read(&Sku("a")).wait(LIMIT).delegate().acquire();
     drop(read.await.expect("waits for an attempt that nobody makes"));
     stalled.shutdown_background();
     locks.shutdown(LIMIT).await;
@@ -114,12 +98,13 @@ async fn a_lease_in_memory_ends_while_the_runtime_in_which_it_began_stands_still
     let first = locks.clone();
     let stalled = tokio::task::spawn_blocking(move || {
         let aside = aside();
-        let begun = async { first.write(&Sku).lease(Duration::from_millis(500)).acquire().await.unwrap().hand_over() };
+        let begun =
+            async { first.write(&Sku("a")).lease(Duration::from_millis(500)).acquire().await.unwrap().hand_over() };
         (aside.block_on(begun).unwrap(), aside)
     });
     // Nobody adopts it.
     let (_handover, aside) = stalled.await.unwrap();
-    let next = locks.write(&Sku).wait(Duration::MAX).acquire();
+    let next = locks.write(&Sku("a")).wait(Duration::MAX).acquire();
     drop(timeout(LIMIT, next).await.expect("waits for a lease that nobody ends").unwrap());
     aside.shutdown_background();
 }

@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::looks::look;
+use crate::{eventually::eventually, looks::look};
 
 /// How long the leftovers of locks may take to go. Queue entries and most leases live longer, so a key that goes only
 /// because it expires counts as left behind.
@@ -87,24 +87,50 @@ async fn left_of(left: Leftovers, server: &RedisServer) -> Leftovers {
     left
 }
 
-/// Shuts down all caches and filters of the test on this thread.
-async fn shut_down() {
-    for ending in ENDINGS.take() {
-        ending.await;
+/// The duty of a test to check what it leaves behind.
+struct Ending {
+    /// How many tasks there were at the beginning.
+    tasks: usize,
+    reached: bool,
+}
+
+impl Ending {
+    fn due() -> Self {
+        // An earlier test on this thread may have ended without a world, and left its steps here.
+        drop(ENDINGS.take());
+        Self { tasks: Handle::current().metrics().num_alive_tasks(), reached: false }
+    }
+
+    /// Shuts down all caches and filters of the test on this thread, drops `way`, and waits until there are no leftovers
+    /// and no more tasks than at the beginning.
+    async fn reach(mut self, way: impl Send, left: impl AsyncFn() -> Leftovers) {
+        self.reached = true;
+        for ending in ENDINGS.take() {
+            ending.await;
+        }
+        drop(way);
+        let (limit, before) = (Instant::now() + PATIENCE, self.tasks);
+        loop {
+            let left = left().await;
+            let tasks = Handle::current().metrics().num_alive_tasks();
+            if left.is_empty() && tasks <= before {
+                return;
+            }
+            assert!(
+                Instant::now() < limit,
+                "left behind: {left}, and {tasks} tasks of which {before} were there before"
+            );
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 }
 
-/// Waits until there are no leftovers, and no more tasks than there were `before`.
-async fn nothing_is_left(before: usize, left: impl AsyncFn() -> Leftovers) {
-    let limit = Instant::now() + PATIENCE;
-    loop {
-        let left = left().await;
-        let tasks = Handle::current().metrics().num_alive_tasks();
-        if left.is_empty() && tasks <= before {
-            return;
-        }
-        assert!(Instant::now() < limit, "left behind: {left}, and {tasks} tasks of which {before} were there before");
-        sleep(Duration::from_millis(5)).await;
+impl Drop for Ending {
+    fn drop(&mut self) {
+        assert!(
+            self.reached || std::thread::panicking(),
+            "a test must come to its `end`, which looks for what is left"
+        );
     }
 }
 
@@ -112,17 +138,13 @@ async fn nothing_is_left(before: usize, left: impl AsyncFn() -> Leftovers) {
 pub(crate) struct World {
     server: Arc<RedisServer>,
     locks: Mutex<Vec<Locks>>,
-    tasks: usize,
-    ended: bool,
+    ending: Ending,
 }
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let tasks = Handle::current().metrics().num_alive_tasks();
-        // An earlier test on this thread may have ended without a world, and left its steps here.
-        drop(ENDINGS.take());
-        let server = Arc::new(RedisServer::start().await.unwrap());
-        Self { server, locks: Mutex::default(), tasks, ended: false }
+        let ending = Ending::due();
+        Self { server: Arc::new(RedisServer::start().await.unwrap()), locks: Mutex::default(), ending }
     }
 
     /// The server, for code that outlives the test's reference to its world, such as a loader.
@@ -138,11 +160,7 @@ impl World {
     /// [`World::locks`] with other settings and another connection.
     pub(crate) async fn locks_of(&self, builder: LocksBuilder, redis: &Redis) -> Locks {
         let locks = self.opened(builder.redis(redis));
-        let limit = Instant::now() + Duration::from_secs(20);
-        while locks.list(1).await.is_err() {
-            assert!(Instant::now() < limit, "never connected");
-            sleep(Duration::from_millis(1)).await;
-        }
+        eventually("connected", async || locks.list(1).await.is_ok()).await;
         locks
     }
 
@@ -158,20 +176,17 @@ impl World {
     }
 
     /// [`World::end`] for locks that reach the server through `way`, such as a proxy. It is dropped after the shutdown.
-    pub(crate) async fn end_behind(mut self, way: impl Send) {
-        self.ended = true;
-        let all = std::mem::take(&mut *self.locks.lock().unwrap());
-        for locks in all {
+    pub(crate) async fn end_behind(self, way: impl Send) {
+        let Self { server, locks, ending } = self;
+        for locks in locks.into_inner().unwrap() {
             locks.shutdown(Duration::ZERO).await;
         }
-        shut_down().await;
-        drop(way);
-        nothing_is_left(self.tasks, async || match self.server.pid() {
+        let left = async || match server.pid() {
             // A server that was killed has no keys.
             0 => Leftovers::default(),
-            _ => left_of(self.server.leftovers().await.unwrap(), &self.server).await,
-        })
-        .await;
+            _ => left_of(server.leftovers().await.unwrap(), &server).await,
+        };
+        ending.reach(way, left).await;
     }
 }
 
@@ -183,20 +198,10 @@ impl Deref for World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        assert!(
-            self.ended || std::thread::panicking(),
-            "a test must end with `World::end`, which looks for what is left"
-        );
-    }
-}
-
 /// A group of servers for the caches and filters of a test, which ends with [`Group::end`].
 pub(crate) struct Group {
     servers: SentinelGroup,
-    tasks: usize,
-    ended: bool,
+    ending: Ending,
 }
 
 impl Group {
@@ -205,20 +210,15 @@ impl Group {
     }
 
     pub(crate) async fn of(servers: SentinelBuilder) -> Self {
-        let tasks = Handle::current().metrics().num_alive_tasks();
-        drop(ENDINGS.take());
-        Self { servers: servers.start().await.unwrap(), tasks, ended: false }
+        let ending = Ending::due();
+        Self { servers: servers.start().await.unwrap(), ending }
     }
 
     /// Shuts down all caches and filters, and fails if they leave anything on a server. Inspects the primary's keys.
-    pub(crate) async fn end(mut self) {
-        self.ended = true;
-        shut_down().await;
-        nothing_is_left(self.tasks, async || {
-            let primary = self.servers.primary().await.unwrap();
-            left_of(self.servers.leftovers().await.unwrap(), primary).await
-        })
-        .await;
+    pub(crate) async fn end(self) {
+        let Self { servers, ending } = self;
+        let left = async || left_of(servers.leftovers().await.unwrap(), servers.primary().await.unwrap()).await;
+        ending.reach((), left).await;
     }
 }
 
@@ -227,14 +227,5 @@ impl Deref for Group {
 
     fn deref(&self) -> &SentinelGroup {
         &self.servers
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        assert!(
-            self.ended || std::thread::panicking(),
-            "a test must end with `Group::end`, which looks for what is left"
-        );
     }
 }

@@ -16,7 +16,7 @@ use stockade::{
 use tokio::task::yield_now;
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, eventually, get, patient, process, quantity, reading, sku, stored,
+    Database, Loading, Sku, Stock, Stocks, eventually, get, held_load, patient, process, quantity, sku, stored,
 };
 use crate::world::{World, cached, patient as patient_redis};
 
@@ -94,10 +94,7 @@ async fn a_key_that_another_process_loads_is_waited_for_and_not_loaded_again() {
     let other = process(&server).await.on(&database).await;
     let (builder, batches) = batching(process(&server).await, &database);
     let stocks = builder.on(&database).await;
-    let gate = database.shut();
-    let mut reads = tokio::task::JoinSet::new();
-    reading(&mut reads, &other, "b");
-    database.queried().await;
+    let (gate, mut reads) = held_load(&database, &other, "b").await;
     database.open();
     let (many, ()) = tokio::join!(found(&stocks, &["a", "b", "c"]), async {
         eventually("the rest is loaded", || async { stored(&server, "a").await && stored(&server, "c").await }).await;

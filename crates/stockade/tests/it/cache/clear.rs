@@ -9,7 +9,7 @@ use stockade::{
 use tokio::time::timeout;
 
 use super::support::{
-    Database, Loading, Sku, caught_up, crowd, ended, eventually, get, patient, process, quantity, reading, signed_up,
+    Database, Loading, Sku, caught_up, crowd, ended, eventually, get, held_load, patient, process, quantity, signed_up,
     sku, stored, warm,
 };
 use crate::{
@@ -210,10 +210,7 @@ async fn in_memory_the_same_rules_hold() {
     assert_eq!(quantity(&get(&stocks, "a").await), Some(2));
 
     stocks.clear().await.unwrap();
-    let gate = database.shut();
-    let mut early = super::support::Reads::new();
-    reading(&mut early, &stocks, "a");
-    database.queried().await;
+    let (gate, mut early) = held_load(&database, &stocks, "a").await;
     database.open();
     database.write("a", Some(3));
     stocks.clear().await.unwrap();

@@ -9,8 +9,8 @@ use stockade::{
 use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, caught_up, entry_key, eventually, get, patient, quantity, reading, sku,
-    stored,
+    Database, Loading, Sku, Stock, Stocks, caught_up, entry_key, eventually, get, held_load, patient, quantity,
+    reading, sku, stored,
 };
 use crate::world::World;
 
@@ -197,10 +197,7 @@ async fn who_came_after_a_write_is_not_given_the_value_that_a_failing_load_began
     let reader = expiring(patient(&server.url()).await).on(&database).await;
     let writer = patient(&server.url()).await.on(&database).await;
     expire(&reader, &["a"]).await;
-    let gate = database.shut();
-    let mut early = JoinSet::new();
-    reading(&mut early, &reader, "a");
-    database.queried().await;
+    let (gate, mut early) = held_load(&database, &reader, "a").await;
     database.write("a", Some(8));
     writer.invalidate(&sku("a")).await.unwrap();
     // These readers know of the write, and join the load that is held in its query.

@@ -9,7 +9,10 @@ use stockade::{Cache, Redis};
 use stockade_testbed::{Fault, Proxy};
 use tokio::{runtime, task::JoinSet, time::sleep};
 
-use super::support::{Database, Loading, caught_up, crowd, ended, eventually, process, quantity, reading, sku, stored};
+use super::support::{
+    Database, Loading, caught_up, crowd, ended, eventually, held_load, one_read, process, quantity, reading, sku,
+    stored,
+};
 use crate::world::World;
 
 #[tokio::test]
@@ -20,10 +23,7 @@ async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_befo
     // Another process writes, since an invalidation of its own would keep later readers of this process from the load.
     let writer = process(&server).await.on(&database).await;
 
-    let gate = database.shut();
-    let mut early = JoinSet::new();
-    reading(&mut early, &stocks, "a");
-    database.queried().await;
+    let (gate, mut early) = held_load(&database, &stocks, "a").await;
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
     let mut late = crowd(&stocks, "a");
@@ -50,10 +50,7 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     let far = Cache::builder(&far.connect().await.unwrap().namespace("shop")).on(&database).await;
     let writer = process(&server).await.on(&database).await;
 
-    let gate = database.shut();
-    let mut early = JoinSet::new();
-    reading(&mut early, &far, "a");
-    database.queried().await;
+    let (gate, mut early) = held_load(&database, &far, "a").await;
     database.open();
     proxy.set(Fault::Delay(WAY));
     gate.add_permits(1);
@@ -61,8 +58,7 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     // The reply to the fill is still on its way.
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
-    let mut late = JoinSet::new();
-    reading(&mut late, &far, "a");
+    let mut late = one_read(&far, "a");
     // Both replies arrive before the test's thread reads either, so the runtime decides which caller goes on first.
     let (go_on, wait) = mpsc::channel::<()>();
     let mut busy = JoinSet::new();

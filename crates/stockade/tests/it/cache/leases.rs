@@ -13,7 +13,8 @@ use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
 use super::support::{
-    Database, Loading, Sku, Stock, entry_key, eventually, field, get, process, quantity, reading, sku, stored,
+    Database, Loading, Sku, Stock, entry_key, eventually, field, get, held_load, one_read, process, quantity, sku,
+    stored,
 };
 use crate::world::{World, cached};
 
@@ -70,10 +71,7 @@ async fn a_lease_leaves_no_key_that_never_ends() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.lease(Duration::from_secs(9)).on(&database).await;
-    let gate = database.shut();
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &stocks, "a");
-    database.queried().await;
+    let (gate, mut reads) = held_load(&database, &stocks, "a").await;
     let left = left(&server, "a").await;
     assert!((5_000..=10_000).contains(&left), "a process that dies now leaves its lease for {left} ms");
     gate.add_permits(1);
@@ -127,8 +125,7 @@ async fn in_memory_reads_reloads_and_refreshes_of_a_key_load_one_at_a_time() {
     database.slow(Duration::from_millis(300));
     let key = sku("a");
     // A reload comes while a read loads.
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &stocks, "a");
+    let mut reads = one_read(&stocks, "a");
     database.queried().await;
     assert!(stocks.reload(&key).await.unwrap().info.stored);
     reads.join_next().await.unwrap().unwrap().unwrap();
@@ -153,10 +150,7 @@ async fn in_memory_reads_reloads_and_refreshes_of_a_key_load_one_at_a_time() {
 async fn in_memory_a_write_voids_the_lease_of_a_load_that_runs() {
     let database = Database::with(&[("a", 7)]);
     let stocks = Cache::memory().load_timeout(Duration::from_secs(60)).on(&database).await;
-    let gate = database.shut();
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &stocks, "a");
-    database.queried().await;
+    let (gate, mut reads) = held_load(&database, &stocks, "a").await;
     database.open();
     database.write("a", Some(8));
     stocks.invalidate(&sku("a")).await.unwrap();

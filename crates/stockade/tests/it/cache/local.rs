@@ -5,10 +5,10 @@ use std::{borrow::Cow, convert::Infallible, thread, time::Duration};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use stockade::{Cache, Redis, Resource, cache::Source};
 use stockade_testbed::{Fault, Proxy, RedisServer};
-use tokio::{runtime::Builder, task::JoinSet, time::Instant};
+use tokio::{runtime::Builder, time::Instant};
 
 use super::support::{
-    Database, Loading, entry_key, eventually, get, hasty, patient, process, process_at, quantity, race, reading, sku,
+    Database, Loading, entry_key, eventually, get, hasty, one_read, patient, process, process_at, quantity, race, sku,
     stored, warm,
 };
 use crate::{redis_traffic::calls, world::World};
@@ -81,8 +81,7 @@ async fn a_write_between_a_read_and_its_answer_leaves_nothing_stale_behind() {
     while_all_stands_still(async { get(&process(&server).await.on(&database).await, "a").await });
 
     let before = calls(&server).await.get("hget").copied();
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &reader, "a");
+    let mut reads = one_read(&reader, "a");
     // Wait until Redis has read the value while the blocked thread can't take its answer.
     while !while_all_stands_still(reads_a_value(&server, before, 20)) {
         assert!(reads.try_join_next().is_none(), "the answer came before the write");

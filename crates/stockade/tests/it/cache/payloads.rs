@@ -15,8 +15,8 @@ use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, process, quantity, reading, signed_up,
-    sku, stored,
+    Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, held_load, process, quantity, reading,
+    signed_up, sku, stored,
 };
 use crate::world::{World, cached, patient as patient_redis};
 
@@ -130,10 +130,7 @@ async fn a_write_by_one_version_voids_the_load_of_the_other() {
     let server = World::start().await;
     let database = Database::with(&[("a", 1)]);
     let [old, new] = versions(&server, &database, |new| new.schema(1)).await;
-    let gate = database.shut();
-    let mut loading = JoinSet::new();
-    reading(&mut loading, &new, "a");
-    database.queried().await;
+    let (gate, mut loading) = held_load(&database, &new, "a").await;
     database.open();
     database.write("a", Some(2));
     old.invalidate(&sku("a")).await.unwrap();

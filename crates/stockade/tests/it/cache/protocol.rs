@@ -12,7 +12,8 @@ use tokio::{
 };
 
 use super::support::{
-    Database, Loading, Sku, Stock, entry_key, eventually, field, get, patient, process, quantity, reading, sku, stored,
+    Database, Loading, Sku, Stock, entry_key, eventually, field, get, held_load, one_read, patient, process, quantity,
+    reading, sku, stored,
 };
 use crate::world::World;
 
@@ -72,10 +73,7 @@ async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
     let reader = process(&server).await.on(&database).await;
     let writer = process(&server).await.on(&database).await;
 
-    let gate = database.shut();
-    let mut slow = JoinSet::new();
-    reading(&mut slow, &reader, "a");
-    database.queried().await;
+    let (gate, mut slow) = held_load(&database, &reader, "a").await;
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
     gate.add_permits(1);
@@ -96,14 +94,12 @@ async fn a_late_fill_of_the_same_process_does_not_pass_for_the_newer_one() {
     let stocks = process(&server).await.on(&database).await;
 
     let first_gate = database.shut();
-    let mut first = JoinSet::new();
-    reading(&mut first, &stocks, "a");
+    let mut first = one_read(&stocks, "a");
     database.queried().await;
     database.write("a", Some(1));
     stocks.invalidate(&sku("a")).await.unwrap();
     let second_gate = database.shut();
-    let mut second = JoinSet::new();
-    reading(&mut second, &stocks, "a");
+    let mut second = one_read(&stocks, "a");
     database.queried().await;
     // The older load ends while the newer one holds the lease.
     first_gate.add_permits(1);
@@ -124,10 +120,7 @@ async fn a_load_that_outlived_its_lease_does_not_overwrite_its_successor() {
     let slow = process(&server).await.on(&database).await;
     let quick = process(&server).await.on(&database).await;
 
-    let gate = database.shut();
-    let mut late = JoinSet::new();
-    reading(&mut late, &slow, "a");
-    database.queried().await;
+    let (gate, mut late) = held_load(&database, &slow, "a").await;
     database.open();
     // The lease expires, and the row changes without an invalidation, so that only the token can keep the order.
     let key = entry_key(&server, "a").await;
@@ -148,10 +141,7 @@ async fn an_insert_is_not_hidden_by_the_absence_that_was_read_before_it() {
     let database = Database::with(&[]);
     let stocks = process(&server).await.on(&database).await;
 
-    let gate = database.shut();
-    let mut early = JoinSet::new();
-    reading(&mut early, &stocks, "new");
-    database.queried().await;
+    let (gate, mut early) = held_load(&database, &stocks, "new").await;
     database.write("new", Some(5));
     stocks.invalidate(&sku("new")).await.unwrap();
     gate.add_permits(1);
@@ -169,10 +159,7 @@ async fn waiters_in_other_processes_are_woken_by_the_fill() {
     let waiter = process(&server).await.on(&database).await;
     let mut quickest = Duration::MAX;
     for _ in 0..5 {
-        let gate = database.shut();
-        let mut tasks = JoinSet::new();
-        reading(&mut tasks, &leader, "a");
-        database.queried().await;
+        let (gate, mut tasks) = held_load(&database, &leader, "a").await;
         let key = entry_key(&server, "a").await;
         reading(&mut tasks, &waiter, "a");
         eventually("it has signed up", || async { server.command(&["HKEYS", &key]).await.unwrap().contains("w:") })
@@ -215,12 +202,8 @@ async fn a_caller_that_goes_away_does_not_cancel_the_load() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
-    let gate = database.shut();
-    let mut tasks = JoinSet::new();
-    reading(&mut tasks, &stocks, "a");
-    database.queried().await;
-    let mut other = JoinSet::new();
-    reading(&mut other, &stocks, "a");
+    let (gate, mut tasks) = held_load(&database, &stocks, "a").await;
+    let mut other = one_read(&stocks, "a");
     tasks.shutdown().await;
     gate.add_permits(1);
     assert_eq!(quantity(&timeout(SOON, other.join_next()).await.unwrap().unwrap().unwrap().unwrap()), Some(7));
@@ -273,10 +256,7 @@ async fn while_a_writer_commits_nothing_is_stored() {
 
     // An intent that comes while a load runs makes the store refuse its fill.
     stocks.invalidate(&sku("a")).await.unwrap();
-    let gate = database.shut();
-    let mut tasks = JoinSet::new();
-    reading(&mut tasks, &stocks, "a");
-    database.queried().await;
+    let (gate, mut tasks) = held_load(&database, &stocks, "a").await;
     server.command(&["HSET", &intents, "writer", "778 1700000000000000"]).await.unwrap();
     gate.add_permits(1);
     assert!(!tasks.join_next().await.unwrap().unwrap().unwrap().info.stored);
@@ -358,10 +338,7 @@ async fn shutdown_waits_for_loads_and_begins_none() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7), ("b", 8)]);
     let stocks = process(&server).await.on(&database).await;
-    let gate = database.shut();
-    let mut tasks = JoinSet::new();
-    reading(&mut tasks, &stocks, "a");
-    database.queried().await;
+    let (gate, mut tasks) = held_load(&database, &stocks, "a").await;
     let ending = stocks.clone();
     let mut closing = JoinSet::new();
     closing.spawn(async move { ending.shutdown(SOON).await });

@@ -14,7 +14,7 @@ use stockade::{
 use tokio::sync::Semaphore;
 
 use super::support::{
-    Database, Loading, Reads, Stocks, ended, entry_key, eventually, get, process, quantity, reading, signed_up, sku,
+    Database, Loading, Reads, Stocks, ended, entry_key, eventually, get, held_load, process, quantity, signed_up, sku,
     stored,
 };
 use crate::world::World;
@@ -87,10 +87,7 @@ async fn a_load_of_another_process_is_waited_for_and_not_taken() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let (stocks, other) = (process(&server).await.on(&database).await, process(&server).await.on(&database).await);
-    let gate = database.shut();
-    let mut tasks = Reads::new();
-    reading(&mut tasks, &other, "a");
-    database.queried().await;
+    let (gate, mut tasks) = held_load(&database, &other, "a").await;
     database.write("a", Some(8));
     let mut reloads = Reads::new();
     reloading(&mut reloads, &stocks);

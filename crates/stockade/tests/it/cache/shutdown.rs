@@ -5,7 +5,7 @@ use std::time::Duration;
 use stockade::cache::CacheError;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{Database, Loading, patient, reading, signed_up, sku};
+use super::support::{Database, Loading, held_load, patient, reading, signed_up, sku};
 use crate::world::World;
 
 const LIMIT: Duration = Duration::from_millis(300);
@@ -48,10 +48,7 @@ async fn a_redis_that_does_not_answer_does_not_keep_a_cache_from_ending() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = patient(&server.url()).await.on(&database).await;
-    let gate = database.shut();
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &stocks, "a");
-    database.queried().await;
+    let (gate, mut reads) = held_load(&database, &stocks, "a").await;
     // The value can't be stored, and commands may take ten seconds.
     server.pause().unwrap();
     gate.add_permits(1);

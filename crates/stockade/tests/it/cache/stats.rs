@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use stockade::cache::{CacheError, CacheStats, Lookup, Source};
 use tokio::{task::JoinSet, time::timeout};
 
-use super::support::{Database, Loading, Stock, Stocks, process, reading, sku};
+use super::support::{Database, Loading, Stock, Stocks, one_read, process, sku};
 use crate::world::World;
 
 type Found = Result<Lookup<Stock>, CacheError>;
@@ -116,8 +116,7 @@ async fn every_read_and_every_load_is_counted_once() {
     }
     // A shutdown gives up this load.
     let _gate = database.shut();
-    let mut tasks = JoinSet::new();
-    reading(&mut tasks, &stocks, "9");
+    let mut tasks = one_read(&stocks, "9");
     database.queried().await;
     stocks.shutdown(Duration::ZERO).await;
     while let Some(found) = tasks.join_next().await {

@@ -10,7 +10,7 @@ use stockade::{
 use tokio::time::{Instant, timeout};
 
 use super::support::{
-    Database, Loading, Reads, Sku, Stock, Stocks, eventually, get, patient, quantity, reading, sku, stored,
+    Database, Loading, Sku, Stock, Stocks, eventually, get, one_read, patient, quantity, sku, stored,
 };
 use crate::world::World;
 
@@ -48,8 +48,7 @@ async fn after_the_soft_time_out_an_expired_value_does_and_the_load_goes_on() {
         let again = Instant::now();
         assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
         assert!(again.elapsed() < SOFT, "a load that takes long was waited for once more");
-        let mut reads = Reads::new();
-        reading(&mut reads, &stocks, "b");
+        let mut reads = one_read(&stocks, "b");
         eventually("it is being loaded", || async { database.loads() == 3 }).await;
         let many = stocks.get_many(&["a", "a"].map(sku)).await;
         assert!(many.iter().all(|found| quantity(found.as_ref().unwrap()) == Some(7)));

@@ -15,8 +15,8 @@ use stockade_testbed::RedisServer;
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, caught_up, entry_key, eventually, field, get, patient, quantity, reading,
-    sku, stored,
+    Database, Loading, Sku, Stock, Stocks, caught_up, entry_key, eventually, field, get, held_load, one_read, patient,
+    quantity, reading, sku, stored,
 };
 use crate::world::World;
 
@@ -166,10 +166,7 @@ async fn a_key_that_somebody_loads_is_not_loaded_twice() {
     let other = patient(&server.url()).await.on(&database).await;
     let stocks = patient(&server.url()).await.on(&database).await;
     // The warm-up comes while another process loads `a`.
-    let gate = database.shut();
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &other, "a");
-    database.queried().await;
+    let (gate, mut reads) = held_load(&database, &other, "a").await;
     let warmup = warming(&stocks, &["a".to_owned(), "b".to_owned()]);
     database.queried().await;
     // Reads come while the warm-up loads `b`.
@@ -217,8 +214,7 @@ async fn while_reads_use_their_half_a_warm_up_begins_nothing() {
     let database = holding(&rows);
     let stocks = patient(&server.url()).await.max_loads(4).on(&database).await;
     let gate = database.shut();
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &stocks, "live0");
+    let mut reads = one_read(&stocks, "live0");
     reading(&mut reads, &stocks, "live1");
     eventually("both run", || async { database.running.load(Ordering::SeqCst) == 2 }).await;
     database.open();
@@ -302,10 +298,7 @@ async fn a_read_that_came_to_a_load_of_a_warm_up_that_can_not_begin_goes_on_with
     let stocks = patient(&server.url()).await.max_loads(2).on(&database).await;
     let other = Other::loads(&server, &rows[..1]).await;
     // A read has the load slot that the warm-up needs after it has looked for its key.
-    let gate = database.shut();
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &stocks, "first");
-    database.queried().await;
+    let (gate, mut reads) = held_load(&database, &stocks, "first").await;
     let warmup = stocks.warm(stream::iter([sku("a")])).within(Duration::from_secs(60));
     let progress = warmup.progress();
     let warmup = running(warmup);
@@ -313,8 +306,7 @@ async fn a_read_that_came_to_a_load_of_a_warm_up_that_can_not_begin_goes_on_with
     stocks.invalidate(&sku("of which the answer comes behind")).await.unwrap();
     // A read asks the store for the same key. Before the answer comes, the warm-up gets the slot and asks for a lease.
     server.pause().unwrap();
-    let mut read = JoinSet::new();
-    reading(&mut read, &stocks, "a");
+    let mut read = one_read(&stocks, "a");
     database.open();
     gate.add_permits(1);
     let asked = || async { database.running.load(Ordering::SeqCst) == 0 && stocks.stats().fetching == 1 };
@@ -480,8 +472,7 @@ async fn a_read_and_a_warm_up_of_one_process_share_a_load() {
     let warmup = warming(&stocks, &["a".to_owned()]);
     database.queried().await;
     assert_eq!(stocks.stats().fetching, 1, "no read can join it");
-    let mut reads = JoinSet::new();
-    reading(&mut reads, &stocks, "a");
+    let mut reads = one_read(&stocks, "a");
     database.open();
     caught_up(&stocks).await;
     gate.add_permits(1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use stockade::{Guard, LockError, Locks, lock::Mode};
 use tokio::task::JoinSet;
 
-use super::support::{LIMIT, SHORT, Sku, delegations, locks, locks_of, read, read_within, scripts, until, waiting};
-use crate::world::World;
+use super::support::{LIMIT, SHORT, Sku, delegations, locks, locks_of, read, read_within, scripts, waiting};
+use crate::{eventually::eventually, world::World};
 
 /// A lock that a writer holds, after so many reads that the next read asks for a delegation.
 async fn written(reader: &Locks, writer: &Locks) -> Guard {
@@ -80,7 +80,7 @@ async fn the_end_of_one_reader_is_no_end_for_the_others() {
     gone.shutdown().await;
     waiting(&writer, "1", 2).await;
     // Wait until the store was told a later end than that of the first reader.
-    until("told a later end", async || {
+    eventually("told a later end", async || {
         let found = writer.inspect(&Sku("1")).await.unwrap();
         found.waiters.first().is_some_and(|first| first.mode == Mode::Read && first.remaining > SHORT * 10)
     })
@@ -166,7 +166,7 @@ async fn readers_that_ask_together_count_as_waiters_each() {
     }
     waiting(&writer, "1", 1).await;
     let mut refused = None;
-    until("full", async || {
+    eventually("full", async || {
         refused = read_within(&reader, "1", Duration::from_millis(20)).await.err();
         matches!(refused, Some(LockError::QueueFull { waiters: 2, position: 3, .. }))
     })

@@ -3,8 +3,8 @@
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-use super::support::{LIMIT, Sku, delegated, delegations, locks, read, token_of_read, until};
-use crate::world::World;
+use super::support::{LIMIT, Sku, delegated, delegations, locks, read, token_of_read};
+use crate::{eventually::eventually, world::World};
 
 /// The sum of a counter over its labels.
 fn sum(rendered: &str, name: &str) -> u64 {
@@ -58,7 +58,7 @@ async fn one_that_nobody_used_any_more_is_followed_by_another() {
     let world = World::start().await;
     let locks = locks(&world).await;
     delegated(&locks, "1").await;
-    until("given back", async || delegations(&locks, "1").await == 0).await;
+    eventually("given back", async || delegations(&locks, "1").await == 0).await;
     let (mut last, mut reads) = (token_of_read(&locks, "1").await, 1);
     loop {
         let token = token_of_read(&locks, "1").await;

@@ -7,8 +7,8 @@ use stockade::{
     lock::{Mode, Released},
 };
 
-use super::support::{SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within, scripts, until};
-use crate::{redis_traffic::calls, world::World};
+use super::support::{SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within, scripts};
+use crate::{eventually::eventually, redis_traffic::calls, world::World};
 
 #[tokio::test]
 async fn reads_under_a_delegation_send_nothing() {
@@ -47,7 +47,7 @@ async fn one_that_is_not_used_is_given_back() {
     let world = World::start().await;
     let locks = locks(&world).await;
     delegated(&locks, "1").await;
-    until("given back", async || delegations(&locks, "1").await == 0).await;
+    eventually("given back", async || delegations(&locks, "1").await == 0).await;
     world.end().await;
 }
 
@@ -59,7 +59,7 @@ async fn a_reader_keeps_it_however_long_it_stays() {
     let guard = read(&locks, "1").await;
     // The reader stays for about four leases, which take three renewals each, and no other reader comes.
     world.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
-    until("it was renewed", async || calls(&world).await.get("evalsha").is_some_and(|calls| *calls >= 12)).await;
+    eventually("it was renewed", async || calls(&world).await.get("evalsha").is_some_and(|calls| *calls >= 12)).await;
     assert_eq!((guard.loss(), guard.token()), (None, token));
     assert_eq!(delegations(&locks, "1").await, 1);
     drop(guard);
@@ -89,7 +89,7 @@ async fn a_lease_that_no_lock_may_have_is_none_for_a_delegation() {
     let world = World::start().await;
     let locks = locks_of(&world, Locks::builder().delegation_lease(Duration::from_millis(99))).await;
     let mut refused = Ok(());
-    until("refused", async || {
+    eventually("refused", async || {
         refused = read_within(&locks, "1", SHORT).await.map(drop);
         refused.is_err()
     })

@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use stockade::{LockError, Locks, Redis, lock::LossReason};
 use tokio::time::Instant;
 
-use super::support::{LIMIT, SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within, until};
-use crate::world::World;
+use super::support::{LIMIT, SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within};
+use crate::{eventually::eventually, world::World};
 
 /// A lease that outlasts every test, so that a delegation ends only for another reason.
 const LONG: Duration = Duration::from_secs(60);
@@ -19,8 +19,8 @@ async fn nobody_enters_once_the_connection_is_gone() {
     delegated(&locks, "1").await;
     let inside = read(&locks, "1").await;
     world.kill().await.unwrap();
-    until("it is noticed", async || locks.is_degraded()).await;
-    until("refused", async || matches!(read_within(&locks, "1", SHORT).await, Err(LockError::Unavailable { .. })))
+    eventually("it is noticed", async || locks.is_degraded()).await;
+    eventually("refused", async || matches!(read_within(&locks, "1", SHORT).await, Err(LockError::Unavailable { .. })))
         .await;
     assert!(inside.is_held(), "its lease goes on");
     world.restart().await.unwrap();
@@ -36,11 +36,12 @@ async fn a_late_release_of_the_old_one_leaves_the_new_one() {
     let old = delegated(&locks, "1").await;
     let inside = read(&locks, "1").await;
     world.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await.unwrap();
-    until("another one", async || read_within(&locks, "1", LIMIT).await.is_ok_and(|guard| guard.token() != old)).await;
+    eventually("another one", async || read_within(&locks, "1", LIMIT).await.is_ok_and(|guard| guard.token() != old))
+        .await;
     let new = delegated(&locks, "1").await;
     assert_eq!((delegations(&locks, "1").await, inside.is_held()), (2, true));
     drop(inside);
-    until("the old one is given back", async || delegations(&locks, "1").await == 1).await;
+    eventually("the old one is given back", async || delegations(&locks, "1").await == 1).await;
     assert_eq!(read(&locks, "1").await.token(), new);
     world.end().await;
 }
@@ -51,7 +52,7 @@ async fn what_a_server_forgot_is_found_by_a_renewal() {
     let locks = locks(&world).await;
     let token = delegated(&locks, "1").await;
     world.command(&["FLUSHALL"]).await.unwrap();
-    until("another one", async || read(&locks, "1").await.token() != token).await;
+    eventually("another one", async || read(&locks, "1").await.token() != token).await;
     world.end().await;
 }
 

@@ -8,8 +8,8 @@ use std::sync::{
 use stockade::{LockError, Locks};
 use tokio::task::JoinSet;
 
-use super::support::{LIMIT, SHORT, Sku, delegated, delegations, locks, read, read_within, until, waiting};
-use crate::{redis_traffic::calls, world::World};
+use super::support::{LIMIT, SHORT, Sku, delegated, delegations, locks, read, read_within, waiting};
+use crate::{eventually::eventually, redis_traffic::calls, world::World};
 
 #[tokio::test]
 async fn a_writer_comes_after_the_readers_inside_and_before_those_who_come_later() {
@@ -30,8 +30,10 @@ async fn a_writer_comes_after_the_readers_inside_and_before_those_who_come_later
     for process in [&one, &two] {
         // A message recalls the delegation. No reader enters any more, and those inside are still renewed.
         let process = process.clone();
-        until("recalled", async || matches!(read_within(&process, "1", SHORT).await, Err(LockError::Timeout { .. })))
-            .await;
+        eventually("recalled", async || {
+            matches!(read_within(&process, "1", SHORT).await, Err(LockError::Timeout { .. }))
+        })
+        .await;
     }
     let last = inside.pop().unwrap();
     inside.clear();
@@ -93,7 +95,7 @@ impl Reading {
     /// Waits until the resources are held only by delegations, and a hundred reads have used them.
     async fn in_full_swing(&self, locks: &Locks, skus: &[&'static str]) {
         let before = self.reads.load(Ordering::Relaxed);
-        until("read by delegation", async || {
+        eventually("read by delegation", async || {
             for sku in skus {
                 let found = locks.inspect(&Sku(sku)).await.unwrap();
                 let by_delegation = found.holders.iter().all(|holder| holder.tag == "delegation");

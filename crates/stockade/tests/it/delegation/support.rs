@@ -1,37 +1,18 @@
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use stockade::{
-    Guard, LockError, Locks, Redis, Resource,
+    Guard, LockError, Locks, Redis,
     lock::{LocksBuilder, Mode, Token},
 };
 use stockade_testbed::RedisServer;
-use tokio::time::{sleep, timeout};
 
-use crate::{redis_traffic::calls, world::World};
+pub(super) use crate::resources::Sku;
+use crate::{eventually::eventually, redis_traffic::calls, world::World};
 
 /// The limit for each wait: long for a busy machine, and shorter than the waits that a missing defence causes.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// The wait of an attempt that must be refused.
 pub(super) const SHORT: Duration = Duration::from_millis(150);
-
-pub(super) struct Sku(pub(super) &'static str);
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.0)
-    }
-}
-
-pub(super) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let reached = timeout(LIMIT, async {
-        while !condition().await {
-            sleep(Duration::from_millis(1)).await;
-        }
-    });
-    assert!(reached.await.is_ok(), "never came true: {what}");
-}
 
 /// Locks of one more process, whose commands may take as long as a busy machine needs.
 pub(super) async fn locks(world: &World) -> Locks {
@@ -63,7 +44,7 @@ pub(super) async fn token_of_read(locks: &Locks, sku: &'static str) -> Token {
 /// Reads until the process has a delegation. Returns the token of the delegation.
 pub(super) async fn delegated(locks: &Locks, sku: &'static str) -> Token {
     let mut token = token_of_read(locks, sku).await;
-    until("delegated", async || {
+    eventually("delegated", async || {
         let before = token;
         token = token_of_read(locks, sku).await;
         token == before
@@ -79,7 +60,7 @@ pub(super) async fn delegations(locks: &Locks, sku: &'static str) -> usize {
 }
 
 pub(super) async fn waiting(locks: &Locks, sku: &'static str, wanted: u64) {
-    until("waiting", async || locks.inspect(&Sku(sku)).await.is_ok_and(|found| found.waiting == wanted)).await;
+    eventually("waiting", async || locks.inspect(&Sku(sku)).await.is_ok_and(|found| found.waiting == wanted)).await;
 }
 
 /// How many scripts the server runs during `work`.

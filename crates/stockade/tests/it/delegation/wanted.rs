@@ -1,7 +1,7 @@
 //! A delegation whose process never got the message that a writer waits.
 
-use super::support::{Sku, delegated, locks, read, until};
-use crate::world::World;
+use super::support::{Sku, delegated, locks, read};
+use crate::{eventually::eventually, world::World};
 
 /// A waiter of a process that is gone. Nobody was told of the waiter, and its inbox has no subscriber.
 const WAITER: &str = "AAAAAAAAAAAAAAAA.00000000001";
@@ -29,7 +29,7 @@ async fn whoever_waits_untold_is_found_by_a_renewal() {
     let words = ["EVAL", queued, "3", &state, &queue, &waiters, &number, WAITER, &record];
     world.command(&words).await.unwrap();
     // The delegation is used all the time, so that only the waiter can be a reason to end it.
-    until("another attempt", async || read(&locks, "1").await.token() != token).await;
-    until("the waiter is gone", async || locks.inspect(&Sku("1")).await.unwrap().waiting == 0).await;
+    eventually("another attempt", async || read(&locks, "1").await.token() != token).await;
+    eventually("the waiter is gone", async || locks.inspect(&Sku("1")).await.unwrap().waiting == 0).await;
     world.end().await;
 }

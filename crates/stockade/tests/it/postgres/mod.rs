@@ -29,26 +29,17 @@ mod transfer;
 mod under_locks;
 mod writing;
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 use std::{collections::HashSet, sync::Mutex};
 
 use sqlx::{PgConnection, PgPool, postgres::PgPoolOptions};
 use stockade::{
-    Fence, Resource,
+    Fence,
     postgres::{self, Timeouts},
 };
 use stockade_testbed::PostgresServer;
 
-#[derive(Clone)]
-pub(crate) struct Sku(pub(crate) &'static str);
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.0)
-    }
-}
+pub(crate) use crate::resources::Sku;
 
 /// A server with the schema and a table `stock` of ten units of `a`, and a pool with short time-outs.
 pub(crate) async fn database() -> (PostgresServer, PgPool) {

@@ -224,9 +224,7 @@ async fn a_load_without_redis_is_not_shared_with_callers_that_came_after_its_que
         world.loaded_after(before).await;
     }
     gate.close();
-    while let Some(reader) = readers.join_next().await {
-        reader.unwrap();
-    }
+    readers.join_all().await;
     world.end().await;
 }
 
@@ -362,9 +360,7 @@ async fn no_read_is_older_than_a_write_that_was_acknowledged_before_it() {
         }
     }
     done.store(true, Ordering::Release);
-    while let Some(reader) = readers.join_next().await {
-        reader.unwrap();
-    }
+    readers.join_all().await;
     let (reads, hits) = (reads.load(Ordering::Relaxed), hits.load(Ordering::Relaxed));
     println!("{WRITES} writes, {reads} reads, {hits} of them hits in Redis");
     assert!(hits > 100, "too few hits to show anything: {hits} of {reads}");

@@ -67,9 +67,7 @@ async fn transfers_in_opposite_orders_keep_the_sum(processes: [Locks; 2]) {
             }
         });
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
+    tasks.join_all().await;
     assert_eq!(units(&pool).await, UNITS);
     let deadlocks: i64 =
         sqlx::query_scalar("select deadlocks from pg_stat_database where datname = current_database()")

@@ -15,8 +15,8 @@ use stockade::{
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
-use super::support::{LIMIT, Sku, idle, request, send, until};
-use crate::postgres::database;
+use super::support::{LIMIT, Sku, idle, request, send};
+use crate::{eventually::eventually, postgres::database};
 
 /// How long a transaction may take before its commit, also on a busy machine.
 const HOLD: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ async fn a_commit_that_outlives_every_limit_is_never_answered_as_not_applied() {
     assert_eq!(answer.refusal(503, "outcome-unknown")["applied"], Value::Null);
     assert_eq!(quantity(&pool).await, 10);
     // The handler is gone, but its COMMIT had reached the database.
-    until("the commit is applied", async || quantity(&pool).await == 9).await;
+    eventually("the commit is applied", async || quantity(&pool).await == 9).await;
 }
 
 #[tokio::test]

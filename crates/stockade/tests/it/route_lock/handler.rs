@@ -23,7 +23,8 @@ use tokio::{
 };
 use tower::ServiceExt;
 
-use super::support::{LIMIT, SHORT, Sku, idle, is_free, request, send, until};
+use super::support::{LIMIT, SHORT, Sku, idle, is_free, request, send};
+use crate::eventually::eventually;
 
 /// A handler that reports when it is entered, waits until it may go on, and notes whether it ended or was dropped.
 #[derive(Clone, Default)]
@@ -80,7 +81,7 @@ async fn disconnect(app: Router, method: &str, work: &Work) {
     client.set_zero_linger().unwrap();
     drop(client);
     if method == "GET" {
-        until("the read was dropped", async || work.is_dropped()).await;
+        eventually("the read was dropped", async || work.is_dropped()).await;
     } else {
         // The server serves this second connection after it has read the end of the first.
         let mut probe = TcpStream::connect(address).await.unwrap();
@@ -97,7 +98,7 @@ async fn a_write_whose_client_has_gone_runs_to_its_end_under_the_lock() {
     disconnect(work.app(RouteLock::by::<Sku>(&locks)), "POST", &work).await;
     assert!(!work.is_dropped() && !is_free(&locks, "1").await);
     work.go.notify_one();
-    until("the write is done", async || work.is_done()).await;
+    eventually("the write is done", async || work.is_done()).await;
     idle(&locks).await;
 }
 
@@ -116,7 +117,7 @@ async fn a_get_that_writes_runs_as_a_write() {
     assert!(tokio::time::timeout(SHORT, app.oneshot(request(Method::GET, "/stock/1"))).await.is_err());
     assert!(!work.is_dropped());
     work.go.notify_one();
-    until("the write is done", async || work.is_done()).await;
+    eventually("the write is done", async || work.is_done()).await;
     idle(&locks).await;
 }
 
@@ -183,7 +184,7 @@ async fn a_write_that_loses_its_lock_is_told_and_gives_its_own_answer() {
     let lost = async |fence: Fence| fence.lost().await.as_str();
     let app = Router::new().route("/stock/{sku}", get("").post(lost).route_layer(RouteLock::by::<Sku>(&locks)));
     let force = async {
-        until("the lock is held", async || !locks.list(1).await.unwrap().is_empty()).await;
+        eventually("the lock is held", async || !locks.list(1).await.unwrap().is_empty()).await;
         locks.force_release("stock:1", Force::Now).await.unwrap();
     };
     let (answer, ()) = join(send(&app, request(Method::POST, "/stock/1")), force).await;
@@ -303,7 +304,7 @@ async fn a_write_within_a_read_whose_client_has_gone_keeps_both_locks_to_its_end
     client.shutdown().await;
     assert_eq!(locks.list(9).await.unwrap(), ["shop:1", "stock:1"]);
     work.go.notify_one();
-    until("the write is done", async || work.is_done()).await;
+    eventually("the write is done", async || work.is_done()).await;
     idle(&locks).await;
 }
 
@@ -323,7 +324,7 @@ async fn the_longest_hold_of_an_outer_lock_ends_the_handler_under_an_inner_one()
         let app = Router::new().route("/stock/{sku}", route.route_layer(outer));
         let answer = send(&app, request(Method::POST, "/stock/1")).await;
         answer.refusal(503, if commits { "outcome-unknown" } else { "lease-lost" });
-        until("the handler was dropped", async || work.is_dropped()).await;
+        eventually("the handler was dropped", async || work.is_dropped()).await;
         assert!(!work.is_done());
         idle(&locks).await;
     }
@@ -394,7 +395,7 @@ async fn a_write_that_has_lost_its_lock_goes_on_to_the_limit_of_a_shutdown() {
         locks.force_release("stock:1", Force::Now).await.unwrap();
         join(locks.shutdown(LIMIT), async {
             let refused = async || locks.write(&Sku("2".into())).try_acquire().await.is_err();
-            until("the shutdown has begun", refused).await;
+            eventually("the shutdown has begun", refused).await;
             // All tasks that are ready run, the request's among them.
             for _ in 0..100 {
                 tokio::task::yield_now().await;

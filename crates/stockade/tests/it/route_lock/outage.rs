@@ -17,8 +17,8 @@ use tokio::{
     time::Instant,
 };
 
-use super::support::{LIMIT, Sku, hold, idle, is_free, request, send, until};
-use crate::{log::Log, world::World};
+use super::support::{LIMIT, Sku, hold, idle, is_free, request, send};
+use crate::{eventually::eventually, log::Log, world::World};
 
 /// The default time-out of a command, and the delay that a busy machine adds. Well below the wait for a lock.
 const IN_TIME: Duration = Duration::from_millis(250 + 750);
@@ -38,7 +38,7 @@ async fn start_with(command_timeout: Duration) -> (World, Locks) {
     let redis = Redis::builder(server.url()).command_timeout(command_timeout).connect().await.unwrap();
     let locks = server.opened(Locks::new(&redis));
     // The first connection is made in the background.
-    until("the link is up", async || locks.list(1).await.is_ok()).await;
+    eventually("the link is up", async || locks.list(1).await.is_ok()).await;
     (server, locks)
 }
 
@@ -55,7 +55,7 @@ async fn scripts(server: &World) -> u64 {
 
 /// Waits until the server has run `expected` scripts since `before`, and fails if it has run more.
 async fn settled(server: &World, before: u64, expected: u64) {
-    until("the scripts have run", async || scripts(server).await >= before + expected).await;
+    eventually("the scripts have run", async || scripts(server).await >= before + expected).await;
     assert_eq!(scripts(server).await - before, expected);
 }
 
@@ -90,7 +90,7 @@ async fn a_locked_request_costs_two_scripts_and_what_takes_no_lock_costs_none() 
 async fn many_writers_over_two_processes_take_turns() {
     let (server, locks) = start().await;
     let other = server.opened(Locks::new(&Redis::connect(server.url()).await.unwrap()));
-    until("the other link is up", async || other.list(1).await.is_ok()).await;
+    eventually("the other link is up", async || other.list(1).await.is_ok()).await;
     let inside = Arc::new(Semaphore::new(1));
     let handler = {
         let inside = Arc::clone(&inside);
@@ -131,7 +131,7 @@ async fn a_frozen_store_is_refused_in_time_then_at_once_and_recovers() {
     }
     assert!(at_once >= 10, "the breaker stayed closed: {at_once} of 20 were refused at once");
     server.resume().unwrap();
-    until("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
+    eventually("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
     idle(&locks).await;
     server.end().await;
 }
@@ -149,7 +149,7 @@ async fn a_store_that_is_absent_at_the_start_is_refused_until_it_is_there() {
     let text = log.text();
     assert!(text.lines().any(|line| line.contains("WARN") && line.contains("a request got no lock")), "{text}");
     server.restart().await.unwrap();
-    until("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
+    eventually("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
     server.end().await;
 }
 
@@ -197,7 +197,7 @@ async fn a_write_under_way_when_the_store_freezes_does_not_wait_for_it() {
     // The release is sent, but nobody waits for its reply.
     assert!(frozen.elapsed() < IN_TIME, "{:?}", frozen.elapsed());
     server.resume().unwrap();
-    until("the lock is free", async || is_free(&locks, "1").await).await;
+    eventually("the lock is free", async || is_free(&locks, "1").await).await;
     server.end().await;
 }
 
@@ -233,7 +233,7 @@ async fn clients_that_leave_at_any_moment_leave_nothing_behind() {
         tokio::time::timeout(Duration::from_micros(n * 50), call)
     });
     assert!(join_all(leave).await.iter().all(Result::is_err));
-    until("no waiter is left", async || locks.inspect("stock:1").await.unwrap().waiting == 0).await;
+    eventually("no waiter is left", async || locks.inspect("stock:1").await.unwrap().waiting == 0).await;
     drop(held);
     idle(&locks).await;
     // The floor of the tokens and the marker of the run stay. No key of the resource is left.

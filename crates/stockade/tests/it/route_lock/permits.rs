@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use stockade::{Fence, Locks, lock::Mode, route_lock::RouteLock};
 use tokio::sync::Semaphore;
 
-use super::support::{SHORT, Sku, idle, request, send, until};
+use super::support::{SHORT, Sku, idle, request, send};
+use crate::eventually::eventually;
 
 async fn mode(fence: Fence) -> &'static str {
     fence.mode().as_str()
@@ -25,7 +26,7 @@ async fn so_many_requests_at_a_time_hold_a_resource_and_no_more() {
     // Safe and unsafe methods take the same permits.
     let two = join_all([send(&app, request(Method::GET, "/stock/1")), send(&app, request(Method::POST, "/stock/1"))]);
     let third = async {
-        until("both are inside", || async { locks.inspect("stock:1").await.unwrap().holders.len() == 2 }).await;
+        eventually("both are inside", || async { locks.inspect("stock:1").await.unwrap().holders.len() == 2 }).await;
         assert!(locks.inspect("stock:1").await.unwrap().holders.iter().all(|party| party.mode == Mode::Permit));
         send(&app, request(Method::POST, "/stock/1")).await.refusal(423, "lock-timeout");
         let options = send(&app, request(Method::OPTIONS, "/stock/1")).await;

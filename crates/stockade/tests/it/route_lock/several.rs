@@ -16,7 +16,8 @@ use stockade::{Fence, Locks, lock::MultiFence, resource::Key, route_lock::RouteL
 use tokio::sync::{mpsc, oneshot};
 use tower::ServiceExt;
 
-use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send, until};
+use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send};
+use crate::eventually::eventually;
 
 /// The resources are a list of ids.
 fn lock(locks: &Locks) -> RouteLock {
@@ -266,7 +267,7 @@ async fn every_method_is_exclusive_but_options() {
     send(&app, get).await.refusal(423, "lock-timeout");
     assert_eq!(send(&app, request(Method::OPTIONS, "/moves")).await.status, 405, "on its way to the handlers");
     held.release().await.unwrap();
-    until("free", async || is_free(&locks, "a").await).await;
+    eventually("free", async || is_free(&locks, "a").await).await;
 }
 
 #[tokio::test]

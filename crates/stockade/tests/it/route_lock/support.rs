@@ -13,6 +13,8 @@ use serde_json::Value;
 use stockade::{Guard, Locks, Resource};
 use tower::ServiceExt;
 
+use crate::eventually::eventually;
+
 /// A short wait, for attempts that must end by it.
 pub(super) const SHORT: Duration = Duration::from_millis(100);
 /// The limit for each wait. Only a failing test reaches it.
@@ -72,23 +74,13 @@ pub(super) async fn send(app: &Router, request: Request) -> Answer {
     Answer { status: parts.status, headers: parts.headers, body }
 }
 
-/// Polls until `condition` holds.
-pub(super) async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
-    let polling = async {
-        while !condition().await {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    assert!(tokio::time::timeout(LIMIT, polling).await.is_ok(), "never seen: {what}");
-}
-
 /// Waits until no lock is held or waited for.
 pub(super) async fn idle(locks: &Locks) {
-    until("all locks free", async || locks.list(10).await.unwrap().is_empty()).await;
+    eventually("all locks free", async || locks.list(10).await.unwrap().is_empty()).await;
 }
 
 pub(super) async fn waiting(locks: &Locks, key: &str, count: u64) {
-    until("waiters", async || locks.inspect(key).await.unwrap().waiting == count).await;
+    eventually("waiters", async || locks.inspect(key).await.unwrap().waiting == count).await;
 }
 
 pub(super) async fn hold(locks: &Locks, id: &str) -> Guard {

@@ -18,7 +18,8 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send, until};
+use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send};
+use crate::eventually::eventually;
 
 async fn echo(body: Bytes) -> Bytes {
     body
@@ -134,7 +135,7 @@ async fn a_streamed_upload_is_read_under_the_lock() {
     let app = Router::new().route("/stock/{sku}", route.route_layer(lock));
     let (chunks, slow) = upload(Method::POST);
     let meanwhile = async {
-        until("the upload holds the lock", async || !is_free(&locks, "1").await).await;
+        eventually("the upload holds the lock", async || !is_free(&locks, "1").await).await;
         chunks.send("a").await.unwrap();
         drop(chunks);
     };

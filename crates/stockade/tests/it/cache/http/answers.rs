@@ -8,8 +8,8 @@ use std::{
 use axum::http::StatusCode;
 use futures_util::future::join_all;
 
-use super::service::{NO_CACHE, OPERATOR, Service, Sku, header};
-use crate::cache::support::eventually;
+use super::service::{NO_CACHE, OPERATOR, Service, header};
+use crate::cache::support::{Sku, eventually};
 
 #[tokio::test]
 async fn an_answer_carries_its_cache_headers() {

@@ -1,7 +1,6 @@
 //! A service that shows rows of a table through a cache.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
     sync::{
         Arc, Mutex,
@@ -21,7 +20,7 @@ use axum::{
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use stockade::{
-    Cache, Redis, Resource,
+    Cache, Redis,
     cache::{CacheBuilder, CacheInfo},
     extract::{Cached, EntityTag, FromCache},
 };
@@ -29,23 +28,12 @@ use tokio::sync::RwLock;
 use tower::ServiceExt;
 
 use crate::{
-    cache::support::eventually,
+    cache::support::{Sku, eventually},
     world::{World, cached},
 };
 
 pub(super) const NO_CACHE: (&str, &str) = ("cache-control", "no-cache");
 pub(super) const OPERATOR: (&str, &str) = ("x-operator", "yes");
-
-#[derive(Clone, Debug)]
-pub(super) struct Sku(pub(super) String);
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Borrowed(&self.0)
-    }
-}
 
 impl<S: Send + Sync> FromRequestParts<S> for Sku {
     type Rejection = Response;

@@ -1,10 +1,13 @@
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use stockade::cache::{CacheError, Lookup, Source};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Database, Stock, Stocks, eventually, sku};
@@ -26,6 +29,20 @@ pub(in crate::cache) type Reads = JoinSet<Result<Lookup<Stock>, CacheError>>;
 pub(in crate::cache) fn reading(reads: &mut Reads, stocks: &Stocks, id: &str) {
     let (stocks, id) = (stocks.clone(), sku(id));
     reads.spawn(async move { stocks.get(&id).await });
+}
+
+/// A read that begins now.
+pub(in crate::cache) fn one_read(stocks: &Stocks, id: &str) -> Reads {
+    let mut reads = Reads::new();
+    reading(&mut reads, stocks, id);
+    reads
+}
+
+/// Begins a read whose load stops after it has read its row. A permit for the gate lets the load go on.
+pub(in crate::cache) async fn held_load(database: &Database, stocks: &Stocks, id: &str) -> (Arc<Semaphore>, Reads) {
+    let (gate, reads) = (database.shut(), one_read(stocks, id));
+    database.queried().await;
+    (gate, reads)
 }
 
 /// Fifty reads that begin now.
@@ -64,9 +81,7 @@ pub(in crate::cache) async fn race(database: &Database, reader: &Stocks, limit: 
         }
     }
     stop.cancel();
-    while let Some(ended) = readers.join_next().await {
-        ended.unwrap();
-    }
+    readers.join_all().await;
     assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
 }
 

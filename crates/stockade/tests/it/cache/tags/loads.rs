@@ -3,12 +3,13 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use stockade::cache::Source;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::time::Instant;
 
 use super::support::{source, tagged};
 use crate::{
     cache::support::{
-        Database, caught_up, crowd, ended, eventually, get, patient, quantity, reading, signed_up, sku, stored,
+        Database, caught_up, crowd, ended, eventually, get, held_load, one_read, patient, quantity, signed_up, sku,
+        stored,
     },
     world::World,
 };
@@ -19,10 +20,7 @@ async fn a_value_loaded_before_its_tag_was_invalidated_is_not_stored_after_it() 
     let database = Database::with(&[("a", 0)]);
     let reader = tagged(patient(&server.url()).await, &database).await;
     let writer = tagged(patient(&server.url()).await, &database).await;
-    let gate = database.shut();
-    let mut slow = JoinSet::new();
-    reading(&mut slow, &reader, "a");
-    database.queried().await;
+    let (gate, mut slow) = held_load(&database, &reader, "a").await;
     database.write("a", Some(1));
     writer.invalidate_tag("a").await.unwrap();
     database.open();
@@ -58,8 +56,7 @@ async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
     database.write("a", Some(1));
     writer.invalidate_tag("a").await.unwrap();
     database.open();
-    let mut late = JoinSet::new();
-    reading(&mut late, &writer, "a");
+    let mut late = one_read(&writer, "a");
     signed_up(&server, "a").await;
     gate.add_permits(1);
     assert_eq!(quantity(&ended(&mut late).await), Some(1));
@@ -77,14 +74,10 @@ async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
     database.write("a", Some(1));
     stocks.invalidate_tag("a").await.unwrap();
     // The load is held. It has the lease, and the old value is still in Redis.
-    let gate = database.shut();
-    let mut first = JoinSet::new();
-    reading(&mut first, &stocks, "a");
-    database.queried().await;
+    let (gate, mut first) = held_load(&database, &stocks, "a").await;
     assert!(stored(&server, "a").await);
     let other = tagged(patient(&server.url()).await, &database).await;
-    let mut second = JoinSet::new();
-    reading(&mut second, &other, "a");
+    let mut second = one_read(&other, "a");
     signed_up(&server, "a").await;
     database.open();
     gate.add_permits(1);
@@ -103,10 +96,7 @@ async fn a_reader_that_came_after_a_tag_was_invalidated_does_not_take_the_load_f
         database.write("a", Some(0));
         stocks.invalidate(&sku("a")).await.unwrap();
         let loads = database.loads();
-        let gate = database.shut();
-        let mut early = JoinSet::new();
-        reading(&mut early, &stocks, "a");
-        database.queried().await;
+        let (gate, mut early) = held_load(&database, &stocks, "a").await;
         database.write("a", Some(1));
         writer.invalidate_tag("a").await.unwrap();
         let mut late = crowd(&stocks, "a");
@@ -132,15 +122,11 @@ async fn who_waits_for_a_load_that_a_tag_has_voided_is_told() {
     let database = Database::with(&[("a", 0)]);
     let leader = tagged(patient(&server.url()).await.load_timeout(Duration::from_secs(10)), &database).await;
     let waiter = tagged(patient(&server.url()).await.load_timeout(Duration::from_secs(10)), &database).await;
-    let gate = database.shut();
-    let mut tasks = JoinSet::new();
-    reading(&mut tasks, &leader, "a");
-    database.queried().await;
+    let (gate, mut tasks) = held_load(&database, &leader, "a").await;
     database.write("a", Some(1));
     leader.invalidate_tag("a").await.unwrap();
     database.open();
-    let mut late = JoinSet::new();
-    reading(&mut late, &waiter, "a");
+    let mut late = one_read(&waiter, "a");
     signed_up(&server, "a").await;
     let began = Instant::now();
     gate.add_permits(1);

@@ -6,11 +6,12 @@ use stockade::{
     Cache,
     cache::{CacheError, Source},
 };
-use tokio::task::JoinSet;
 
 use super::support::{source, tagged, tagging};
 use crate::{
-    cache::support::{Database, caught_up, ended, eventually, get, patient, quantity, race, reading, warm},
+    cache::support::{
+        Database, caught_up, ended, eventually, get, held_load, one_read, patient, quantity, race, reading, warm,
+    },
     world::World,
 };
 
@@ -61,15 +62,11 @@ async fn without_redis_a_tag_drops_the_last_copies_of_this_process() {
     assert_eq!((quantity(&kept), kept.info.source, kept.info.degraded), (Some(0), Source::Local, true));
 
     // A load under way is only for readers that came before the invalidation.
-    let gate = database.shut();
-    let mut early = JoinSet::new();
-    reading(&mut early, &stocks, "a");
-    database.queried().await;
+    let (gate, _early) = held_load(&database, &stocks, "a").await;
     database.write("a", Some(2));
     assert!(stocks.invalidate_tag("a").await.is_err());
     database.open();
-    let mut late = JoinSet::new();
-    reading(&mut late, &stocks, "a");
+    let mut late = one_read(&stocks, "a");
     caught_up(&stocks).await;
     gate.add_permits(1);
     assert_eq!(quantity(&ended(&mut late).await), Some(2));
@@ -89,8 +86,7 @@ async fn in_memory_tags_follow_the_same_rules() {
 
     let gate = database.shut();
     stocks.invalidate_tag("a").await.unwrap();
-    let mut tasks = JoinSet::new();
-    reading(&mut tasks, &stocks, "a");
+    let mut tasks = one_read(&stocks, "a");
     database.queried().await;
     database.write("a", Some(2));
     stocks.invalidate_tag("all").await.unwrap();

@@ -11,13 +11,13 @@ use std::{
 
 use stockade::cache::{Loaded, Source};
 use stockade_testbed::RedisServer;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::time::Instant;
 
 use super::support::{source, tagged};
 use crate::{
     cache::support::{
-        Database, Loading, Sku, Stock, Stocks, ended, entry_key, eventually, get, patient, quantity, reading, sku,
-        stored,
+        Database, Loading, Sku, Stock, Stocks, ended, entry_key, eventually, get, held_load, one_read, patient,
+        quantity, sku, stored,
     },
     redis_traffic::calls,
     world::{World, cached},
@@ -146,10 +146,7 @@ async fn a_table_that_is_lost_during_a_load_keeps_its_value_from_being_stored() 
     for begun_anew in [false, true] {
         database.write("a", Some(0));
         stocks.invalidate(&sku("a")).await.unwrap();
-        let gate = database.shut();
-        let mut slow = JoinSet::new();
-        reading(&mut slow, &stocks, "a");
-        database.queried().await;
+        let (gate, mut slow) = held_load(&database, &stocks, "a").await;
         database.open();
         database.write("a", Some(1));
         stocks.invalidate_tag("a").await.unwrap();
@@ -240,10 +237,7 @@ async fn a_stamp_that_is_forgotten_too_early_costs_loads_and_no_stale_answer() {
     let stocks = tagged(patient(&server.url()).await, &database).await;
     get(&stocks, "a").await;
     get(&stocks, "b").await;
-    let gate = database.shut();
-    let mut slow = JoinSet::new();
-    reading(&mut slow, &stocks, "ab");
-    database.queried().await;
+    let (gate, mut slow) = held_load(&database, &stocks, "ab").await;
     database.open();
     database.write("a", Some(1));
     stocks.invalidate_tag("a").await.unwrap();
@@ -287,8 +281,7 @@ async fn a_clock_that_is_set_back_or_forwards_brings_nothing_back() {
     // The clock is also stepped while a load runs.
     let gate = database.shut();
     stocks.invalidate(&sku("a")).await.unwrap();
-    let mut slow = JoinSet::new();
-    reading(&mut slow, &stocks, "a");
+    let mut slow = one_read(&stocks, "a");
     database.queried().await;
     server.step_clock_backwards(HOUR).unwrap();
     database.write("a", Some(7));

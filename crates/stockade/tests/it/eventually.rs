@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// Waits until the condition holds, thirty seconds at most.
-pub(in crate::cache) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(30);
     while !holds().await {
         assert!(Instant::now() < limit, "not within thirty seconds: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        sleep(Duration::from_millis(2)).await;
     }
 }
