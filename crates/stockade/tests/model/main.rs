@@ -15,16 +15,20 @@ use std::{fmt::Debug, hash::Hash};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// Visits all states, or stops at a run that breaks the property `sought`. Returns the number of states, and the names
-/// of the properties that were broken.
-fn check<M>(model: M, sought: &'static str) -> (usize, Vec<&'static str>)
+/// Visits all states, or stops at a run that breaks the property `sought`. Returns the names of the properties that were
+/// broken.
+fn check<M>(model: M, sought: &'static str) -> Vec<&'static str>
 where
-    M: Model + Send + Sync + 'static,
+    M: Model + Debug + Send + Sync + 'static,
     M::State: Clone + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
+    let name = format!("{model:?}");
     let checker = model.checker().threads(2).finish_when(HasDiscoveries::AnyOf([sought].into())).spawn_bfs().join();
     let mut found: Vec<_> = checker.discoveries().into_keys().collect();
     found.sort_unstable();
-    (checker.unique_state_count(), found)
+    let states = checker.unique_state_count();
+    println!("{name}: {states} states, {found:?}");
+    assert!(found.contains(&sought) || states > 10_000, "the model is too small to show anything: {states} states");
+    found
 }
