@@ -3,11 +3,9 @@
 //!
 //! `make interop` installs them and runs this. It is no part of `cargo test`, which needs no other language.
 
-#[cfg(test)]
+#![cfg(test)]
+
 mod crowd;
-#[cfg(test)]
 mod peer;
-#[cfg(test)]
 mod scenarios;
-#[cfg(test)]
 mod world;

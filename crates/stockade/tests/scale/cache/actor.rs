@@ -1,18 +1,13 @@
 //! The work of each process of a history: it reads, writes, and notes both.
 
 use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use sqlx::PgPool;
 use stockade::{
-    Cache, Locks,
+    Cache,
     cache::Source,
     postgres::{Relay, Tx},
 };
@@ -20,27 +15,14 @@ use tokio::{task::JoinSet, time::sleep};
 
 use super::{
     item::{self, Failure, KEYS, item, loader},
-    record::{Log, What, now},
+    record::{What, now},
     site::Seat,
-};
-use crate::{
-    child::{say, wait_for_parent},
-    support::Item,
+    worker::Worker,
 };
 
 const READERS: usize = 4;
 
-struct Actor {
-    cache: Cache<Item, i64>,
-    locks: Locks,
-    pool: PgPool,
-    log: Log,
-    /// Set when no write may begin any more.
-    written: AtomicBool,
-    over: AtomicBool,
-}
-
-impl Actor {
+impl Worker {
     async fn read(&self, mut random: StdRng) {
         while !self.over.load(Ordering::Relaxed) {
             let key = random.random_range(0..KEYS);
@@ -76,15 +58,6 @@ impl Actor {
         }
     }
 
-    async fn write_fenced(&self, key: u8) -> Result<(), Failure> {
-        let guard = self.locks.write(&item(key)).wait(Duration::from_secs(2)).acquire().await?;
-        let begin = now();
-        let tx = guard.begin(&self.pool).await?;
-        item::write(tx, &self.cache, &self.log, key, begin).await?;
-        guard.release().await?;
-        Ok(())
-    }
-
     async fn write_unfenced(&self, key: u8) -> Result<(), Failure> {
         let begin = now();
         let tx = Tx::unfenced(&self.pool).await?;
@@ -99,16 +72,8 @@ pub(super) async fn act(role: &str, seat: Seat) {
     // The lifetimes are short, so that values also expire and are refreshed early while they are written.
     let lives = Duration::from_millis(300)..=Duration::from_millis(1500);
     let cache = Cache::builder(&seat.redis).ttl(lives).loader(loader(&seat.pool)).strict(&seat.pool).build();
-    let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&seat.locks);
     let relay = Relay::spawn(seat.pool.clone(), [cache.invalidator()]);
-    let actor = Arc::new(Actor {
-        cache,
-        locks,
-        pool: seat.pool,
-        log: Log::create(Path::new(path)),
-        written: AtomicBool::new(false),
-        over: AtomicBool::new(false),
-    });
+    let actor = Worker::new(path, cache, seat);
     let (mut writers, mut readers) = (JoinSet::new(), JoinSet::new());
     let mut next = || StdRng::seed_from_u64(random.random());
     for fenced in [false, true] {
@@ -121,19 +86,5 @@ pub(super) async fn act(role: &str, seat: Seat) {
     }
     let (witness, random) = (Arc::clone(&actor), next());
     readers.spawn(async move { witness.read_database(random).await });
-
-    say("ready");
-    wait_for_parent().await;
-    actor.written.store(true, Ordering::Relaxed);
-    writers.join_all().await;
-    say("written");
-    wait_for_parent().await;
-    actor.over.store(true, Ordering::Relaxed);
-    readers.join_all().await;
-    assert_eq!(actor.cache.stats().fetching, 0, "a flight is left");
-    relay.shutdown(Duration::from_secs(5)).await;
-    actor.cache.shutdown(Duration::from_secs(5)).await;
-    actor.locks.shutdown(Duration::from_secs(5)).await;
-    actor.pool.close().await;
-    say("over");
+    actor.live(relay, writers, readers).await;
 }

@@ -13,6 +13,7 @@ mod outage;
 mod record;
 mod site;
 mod visitor;
+mod worker;
 
 use self::site::{LONG, ROLE, SHORT, STATEMENT, Seat};
 

@@ -3,11 +3,7 @@
 
 use std::{
     convert::Infallible,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -20,9 +16,8 @@ use axum::{
     routing::get,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use sqlx::PgPool;
 use stockade::{
-    Cache, Locks,
+    Cache,
     cache::Source,
     extract::{Cached, FromCache},
     postgres::Relay,
@@ -33,14 +28,12 @@ use tokio::{task::JoinSet, time::sleep};
 use tower::ServiceExt;
 
 use super::{
-    item::{self, Failure, KEYS, item, loader},
-    record::{Log, What, now},
+    item::{KEYS, loader},
+    record::{What, now},
     site::Seat,
+    worker::Worker,
 };
-use crate::{
-    child::{say, wait_for_parent},
-    support::Item,
-};
+use crate::support::Item;
 
 const READERS: usize = 4;
 const WRITERS: usize = 2;
@@ -84,61 +77,40 @@ async fn show(version: Cached<i64>) -> Response {
     answer
 }
 
-struct Visitor {
-    cache: Cache<Item, i64>,
-    locks: Locks,
-    pool: PgPool,
-    log: Log,
-    /// Set when no write may begin any more.
-    written: AtomicBool,
-    over: AtomicBool,
+fn routes(worker: &Worker) -> Router {
+    let lock = RouteLock::key(&worker.locks, |parts| Key::of(&asked(parts)).ok()).wait(WAIT).read();
+    Router::new().route("/{item}", get(show).route_layer(lock)).with_state(Shop(worker.cache.clone()))
 }
 
-impl Visitor {
-    fn routes(&self) -> Router {
-        let lock = RouteLock::key(&self.locks, |parts| Key::of(&asked(parts)).ok()).wait(WAIT).read();
-        Router::new().route("/{item}", get(show).route_layer(lock)).with_state(Shop(self.cache.clone()))
-    }
-
-    async fn read(&self, routes: Router, mut random: StdRng) {
-        while !self.over.load(Ordering::Relaxed) {
-            let key = random.random_range(0..KEYS);
-            for _ in 0..random.random_range(1..BURST) {
-                let request = Request::get(format!("/{key}")).body(Body::empty()).unwrap();
-                let begin = now();
-                let Ok(answer) = routes.clone().oneshot(request).await;
-                let Some((version, source)) = answer.extensions().get() else {
-                    // A refused request has no version to note.
-                    sleep(Duration::from_millis(5)).await;
-                    break;
-                };
-                let what = match source {
-                    Source::Local => What::Local,
-                    Source::Redis => What::Hit,
-                    _ => What::Load,
-                };
-                self.log.note(what, key, begin, *version);
-                tokio::task::yield_now().await;
-            }
-            sleep(Duration::from_micros(random.random_range(0..2000))).await;
+async fn read(worker: &Worker, routes: Router, mut random: StdRng) {
+    while !worker.over.load(Ordering::Relaxed) {
+        let key = random.random_range(0..KEYS);
+        for _ in 0..random.random_range(1..BURST) {
+            let request = Request::get(format!("/{key}")).body(Body::empty()).unwrap();
+            let begin = now();
+            let Ok(answer) = routes.clone().oneshot(request).await;
+            let Some((version, source)) = answer.extensions().get() else {
+                // A refused request has no version to note.
+                sleep(Duration::from_millis(5)).await;
+                break;
+            };
+            let what = match source {
+                Source::Local => What::Local,
+                Source::Redis => What::Hit,
+                _ => What::Load,
+            };
+            worker.log.note(what, key, begin, *version);
+            tokio::task::yield_now().await;
         }
+        sleep(Duration::from_micros(random.random_range(0..2000))).await;
     }
+}
 
-    async fn write(&self, mut random: StdRng) {
-        while !self.written.load(Ordering::Relaxed) {
-            // A refused write has not happened. If a write fails otherwise, the database knows its outcome.
-            let _ = self.write_once(random.random_range(0..KEYS)).await;
-            sleep(Duration::from_millis(random.random_range(5..60))).await;
-        }
-    }
-
-    async fn write_once(&self, key: u8) -> Result<(), Failure> {
-        let guard = self.locks.write(&item(key)).wait(WAIT).acquire().await?;
-        let begin = now();
-        let tx = guard.begin(&self.pool).await?;
-        item::write(tx, &self.cache, &self.log, key, begin).await?;
-        guard.release().await?;
-        Ok(())
+async fn write(worker: &Worker, mut random: StdRng) {
+    while !worker.written.load(Ordering::Relaxed) {
+        // A refused write has not happened. If a write fails otherwise, the database knows its outcome.
+        let _ = worker.write_fenced(random.random_range(0..KEYS)).await;
+        sleep(Duration::from_millis(random.random_range(5..60))).await;
     }
 }
 
@@ -147,37 +119,17 @@ pub(super) async fn visit(role: &str, seat: Seat) {
     let (path, seed) = role.split_once(' ').unwrap();
     let mut random = StdRng::seed_from_u64(seed.parse().unwrap());
     let cache = Cache::builder(&seat.redis).loader(loader(&seat.pool)).under_locks().build();
-    let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&seat.locks);
     let relay = Relay::spawn(seat.pool.clone(), [cache.invalidator()]);
-    let visitor = Arc::new(Visitor {
-        cache,
-        locks,
-        pool: seat.pool,
-        log: Log::create(Path::new(path)),
-        written: AtomicBool::new(false),
-        over: AtomicBool::new(false),
-    });
+    let visitor = Worker::new(path, cache, seat);
     let (mut writers, mut readers) = (JoinSet::new(), JoinSet::new());
     let mut next = || StdRng::seed_from_u64(random.random());
     for _ in 0..WRITERS {
         let (writer, random) = (Arc::clone(&visitor), next());
-        writers.spawn(async move { writer.write(random).await });
+        writers.spawn(async move { write(&writer, random).await });
     }
     for _ in 0..READERS {
         let (reader, random) = (Arc::clone(&visitor), next());
-        readers.spawn(async move { reader.read(reader.routes(), random).await });
+        readers.spawn(async move { read(&reader, routes(&reader), random).await });
     }
-    say("ready");
-    wait_for_parent().await;
-    visitor.written.store(true, Ordering::Relaxed);
-    writers.join_all().await;
-    say("written");
-    wait_for_parent().await;
-    visitor.over.store(true, Ordering::Relaxed);
-    readers.join_all().await;
-    relay.shutdown(Duration::from_secs(5)).await;
-    visitor.cache.shutdown(Duration::from_secs(5)).await;
-    visitor.locks.shutdown(Duration::from_secs(5)).await;
-    visitor.pool.close().await;
-    say("over");
+    visitor.live(relay, writers, readers).await;
 }
