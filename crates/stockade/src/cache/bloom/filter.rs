@@ -14,7 +14,7 @@ use tokio_util::{
 
 use super::{
     geometry::{Geometry, Seed},
-    keeper, keys,
+    keeper,
     scripts::{ADD, ALL, RESET},
     server::Server,
     shared::{AT_ONCE, Added, Bound, Shared, SourceFn},
@@ -23,7 +23,7 @@ use crate::{
     Redis, Resource,
     cache::{CacheError, store::FirstAttempt},
     redis::{Link, LinkError, LinkEvents},
-    resource::Key,
+    resource::{Bucket, Key, Namespace},
 };
 
 /// A Bloom filter in Redis, shared by a fleet. Cheap to clone. See the [module docs](super).
@@ -56,7 +56,7 @@ impl Bloom {
         geometry: Geometry,
         source: SourceFn,
     ) -> Self {
-        let keys = keys::of(redis.key_prefix(), name);
+        let keys = keys_of(redis.key_prefix(), name);
         let server = Arc::new(Server::new(keys.clone(), geometry));
         let link = Link::new(redis, "cache", Vec::new(), ALL, Arc::clone(&server) as Arc<dyn LinkEvents>).started();
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -231,4 +231,11 @@ impl fmt::Debug for Bloom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bloom").field("name", &self.shared.name).field("stats", &self.stats()).finish()
     }
+}
+
+/// The keys of a filter: its state, the bits of even and of odd epochs. The size is not part of the names: if two
+/// versions of a program with different sizes had a filter each, each filter would lack the ids that the other added.
+fn keys_of(namespace: &Namespace, name: &str) -> Vec<String> {
+    let named = |letter: &str| format!("{namespace}{{{}}}{letter}:{name}", Bucket::FIRST.tag());
+    vec![named("b"), named("b0"), named("b1")]
 }

@@ -51,7 +51,6 @@ mod builder;
 mod filter;
 mod geometry;
 mod keeper;
-mod keys;
 mod scripts;
 mod server;
 mod shared;
