@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034 # the scripts that source this use REMEDY, programs and folder
 # Sourced by the scripts that test with other people's programs: what they need is installed below the target folder.
 
 REMEDY="install Python 3 with venv (Debian: python3-venv) and Node.js 18.19 or newer with npm; as root, \
@@ -37,7 +38,8 @@ fill_python() {
 
 fill_node() {
     cp "$1/package.json" "$1/package-lock.json" .
-    npm ci --silent --no-audit --no-fund --ignore-scripts
+    # Its errors are shown, such as that there is no network.
+    npm ci --loglevel=error --no-audit --no-fund --ignore-scripts >/dev/null
 }
 
 # Makes $programs the folder of `inventory` and `testbed`. As `make test` builds them, with the features that only tests
