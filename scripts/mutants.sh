@@ -21,7 +21,7 @@
 # in CARGO_TARGET_DIR. Later runs build what has changed since.
 # Ends with 1 when a mutant survives, a patch does not apply or build, or a test fails without one.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 export RUST_BACKTRACE=0
@@ -32,7 +32,7 @@ files() { sed -n 's|^+++ b/||p' "$1"; }
 # What one build and one list of tests serve.
 binary() { echo "$(field "$1" package) $(field "$1" target)"; }
 
-list=false check=false in_place=false base= sample= within=
+list=false check=false in_place=false base='' sample='' within=''
 while [[ ${1:-} = --* ]]; do
   case $1 in
     --list) list=true ;;
@@ -142,7 +142,7 @@ if ! $in_place; then
   if [ -e "$tree/.git" ]; then git -C "$tree" checkout --quiet --force --detach "$commit" || exit 1
   else git worktree add --quiet --force --detach "$tree" "$commit" || exit 1; fi
 fi
-cd "$tree"
+cd "$tree" || exit 1
 
 # Sets the command that chooses the test binary of a patch.
 choose() {
@@ -167,7 +167,7 @@ run_unpatched() {
   for test in "$@"; do
     [ -n "${passes[$test]:-}" ] && continue
     run "$limit" "$test" && grep -q '^running 1 test' "$log" && passes[$test]=yes && continue
-    grep -q '^running 0 tests' "$log" && row "(none)" "NO TEST" 0 0 "$test" || row "(none)" FAILS 0 0 "$test"
+    if grep -q '^running 0 tests' "$log"; then row "(none)" "NO TEST" 0 0 "$test"; else row "(none)" FAILS 0 0 "$test"; fi
     problem
   done
   row "(none)" "" $built $((SECONDS - began - built)) "$# tests"

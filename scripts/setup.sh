@@ -293,8 +293,9 @@ check_versions
 if [ "${1:-}" = --test-tools ]; then
     for tool in valgrind prometheus; do
         command -v "$tool" >/dev/null && continue
-        (get_tool "$tool") && command -v "$tool" >/dev/null ||
+        if ! (get_tool "$tool") || ! command -v "$tool" >/dev/null; then
             say "setup: there is no $tool: the tests that need it will be skipped"
+        fi
     done
 fi
 
