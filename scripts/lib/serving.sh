@@ -13,6 +13,7 @@ export ADMIN_TOKEN=correct-horse
 LISTEN_ADDR=127.0.0.1:0 OPS_ADDR=127.0.0.1:0 "$inventory" serve >addresses 2>log &
 service=$!
 trap 'kill $service 2>/dev/null || :; wait $service || :' EXIT
+trap 'exit 1' HUP INT TERM
 OPS_URL=
 tries=0
 while [ -z "$OPS_URL" ]; do
