@@ -22,11 +22,23 @@ const ALLOWED = 1.1;
  * @typedef {import("./skus.js").Opening & { loads: number }} Counted
  */
 
+const headers = { Authorization: `Bearer ${ADMIN_TOKEN}` };
+
 /**
+ * Fails at once if the operators' ports are not those of all instances, or take another token.
  * @param {import("./skus.js").Opening} opening
  * @returns {Counted}
  */
-export const count = (opening) => ({ ...opening, loads: loads() });
+export function count(opening) {
+  if (OPS.length < TARGETS.length) {
+    fail(`OPS names ${OPS.length} operators' ports for ${TARGETS.length} instances: name all, separated by commas`);
+  }
+  const answer = http.get(`${OPS[0]}/admin/cache`, { headers, tags: { name: "GET /admin/cache" } });
+  if (answer.status !== 200) {
+    fail(`${OPS[0]}/admin/cache answered ${answer.status}: give the script and the instances the same ADMIN_TOKEN`);
+  }
+  return { ...opening, loads: loads() };
+}
 
 /**
  * The SKUs whose loads are counted.
@@ -42,7 +54,6 @@ export const counted = ({ skus }) => skus.slice(0, -1);
 export function drop({ run, skus }, sku) {
   // Counted first: one that is counted and then fails allows more loads, never fewer.
   adjust(run, skus[skus.length - 1], -1);
-  const headers = { Authorization: `Bearer ${ADMIN_TOKEN}` };
   const answer = sku
     ? http.del(`${OPS[0]}/admin/cache/${encodeURIComponent(sku)}`, null, {
         headers,

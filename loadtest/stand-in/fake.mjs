@@ -12,6 +12,7 @@
 //   stampedes     a cached value that was dropped is loaded by the next ten readers
 //   keeps         no cached value is ever dropped
 //   oversells     a flash sale gives one unit more than it has
+//   locked        the operators' port takes no token
 //
 // It prints its URL.
 
@@ -59,7 +60,9 @@ function write(key, changes, reference, body) {
 /** What the operators' port answers, which is the same port here. */
 function operate(method, what, sku) {
   if (what === "metrics") return [200, `stockade_cache_loads_total{cache="stock",outcome="ok"} ${loads}\n`];
-  const dropped = method === "DELETE" && fault !== "keeps" ? (sku ? [sku] : [...stocks.keys()]) : [];
+  if (fault === "locked") return [401, { type: "/problems/unauthorized", applied: false }];
+  if (method === "GET") return [200, { caches: [] }];
+  const dropped = fault !== "keeps" ? (sku ? [sku] : [...stocks.keys()]) : [];
   dropped.forEach((one) => missing.set(one, fault === "stampedes" ? 10 : 1));
   return [204, ""];
 }

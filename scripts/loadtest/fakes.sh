@@ -8,8 +8,10 @@ stand_in=$(cd "$(dirname "$0")/../../loadtest/stand-in" && pwd)
 folder=$1
 fake=
 trap '[ -z "$fake" ] || kill $fake 2>/dev/null || :' EXIT
+trap 'exit 1' HUP INT TERM
 
-# expect FAULT SCRIPT STATUS TEXT: how the stand-in ends against a fake with this fault, and what it says.
+# expect FAULT SCRIPT STATUS TEXT [OTHER]: how the stand-in ends against a fake with this fault, and what it says. OTHER is
+# an instance whose operators' port it is not told of.
 expect() {
     : >"$folder/url"
     node "$stand_in/fake.mjs" "$1" >"$folder/url" &
@@ -21,7 +23,8 @@ expect() {
         sleep 0.1
     done
     status=0
-    SKUS=5 FLASH_UNITS=20 READ_RATE=50 DROP_EVERY=1 TARGETS=$(cat "$folder/url") OPS=$(cat "$folder/url") \
+    url=$(cat "$folder/url")
+    SKUS=5 FLASH_UNITS=20 READ_RATE=50 DROP_EVERY=1 TARGETS=$url${5:+,$5} OPS=$url \
         node "$stand_in/run.mjs" "$stand_in/../$2.js" 30 3 >"$folder/said" 2>&1 || status=$?
     kill $fake
     wait $fake 2>/dev/null || :
@@ -60,3 +63,5 @@ expect nothing avalanche 0 ''
 expect stampedes breakdown 107 'asked too often'
 expect stampedes avalanche 107 'asked too often'
 expect keeps breakdown 107 'not loaded again'
+expect locked breakdown 107 'the same ADMIN_TOKEN'
+expect nothing breakdown 107 '1 operators*2 instances' http://127.0.0.1:1
