@@ -5,9 +5,10 @@ SHELL := /bin/sh
 
 INVENTORY = $(CARGO) run --locked --profile demo -p stockade-inventory --no-default-features --features demo --
 
-# For `make load`: one of loadtest/*.js, and the instances, separated by commas.
+# For `make load`: one of loadtest/*.js, and the instances, separated by commas. The scripts call them TARGETS.
+SCRIPTS := $(patsubst loadtest/%.js,%,$(wildcard loadtest/*.js))
 SCRIPT ?= browse
-TARGET ?= http://127.0.0.1:8080
+TARGET ?= $(or $(TARGETS),http://127.0.0.1:8080)
 
 .DEFAULT_GOAL := help
 .PHONY: setup demo demo-once lab load loadtest dashboards test interop contract browser failovers mutants bench check fmt help
@@ -27,8 +28,7 @@ lab: setup ## Sell one SKU under every usual scheme: what is lost, what is overs
 load: ## Load a service that is there by k6: SCRIPT=sale TARGET=URL (loadtest/README.md)
 	@command -v k6 >/dev/null || \
 		{ echo "k6 is missing: see https://grafana.com/docs/k6/latest/set-up/install-k6/" >&2; exit 1; }
-	@test -f "loadtest/$(SCRIPT).js" || \
-		{ echo "SCRIPT is one of: $(patsubst loadtest/%.js,%,$(wildcard loadtest/*.js))" >&2; exit 1; }
+	@test -n "$(filter $(SCRIPTS),$(SCRIPT))" || { echo "SCRIPT is one of: $(SCRIPTS)" >&2; exit 1; }
 	@mkdir -p target/load
 	K6_WEB_DASHBOARD=true K6_WEB_DASHBOARD_PORT=-1 K6_WEB_DASHBOARD_EXPORT=target/load/$(SCRIPT).html \
 		k6 run -e TARGETS=$(TARGET) --summary-export target/load/$(SCRIPT).json loadtest/$(SCRIPT).js
