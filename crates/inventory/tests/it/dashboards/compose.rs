@@ -38,6 +38,32 @@ fn every_profile_is_documented_and_its_instance_is_scraped() {
     }
 }
 
+/// A default here would hide that of the script: `soak` takes hours, the others a minute.
+#[test]
+fn the_load_is_given_each_variable_of_its_page_and_no_default() {
+    let (page, compose, example) = (text("loadtest/README.md"), text("docker-compose.yml"), text(".env.example"));
+    let load = compose.split("\n  load:\n").nth(1).unwrap().split("\nnetworks:").next().unwrap();
+    let names = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name);
+    let names: Vec<_> = names.filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')).collect();
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        if ["TARGETS", "OPS"].contains(&name) {
+            assert!(load.contains(&format!("\n      {name}: http://")), "{name}");
+        } else {
+            assert!(load.contains(&format!("\n      {name}:\n")), "{name} is not passed on as it is");
+            assert!(example.contains(&format!("\n#{name}=")) || example.contains(&format!("\n# {name}=")), "{name}");
+        }
+    }
+}
+
+/// A first process ignores SIGTERM unless it handles it, so `down` would wait ten seconds and then kill it.
+#[test]
+fn the_replay_ends_when_it_is_told_to() {
+    let compose = text("docker-compose.yml");
+    let replay = compose.split("\n  replay:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    assert!(replay.contains("\n    init: true\n"), "{replay}");
+}
+
 /// Two services on one port can't run together, and no service may be reachable from other machines.
 #[test]
 fn every_port_is_published_once_and_on_this_machine_only() {
