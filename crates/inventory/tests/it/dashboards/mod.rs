@@ -1,10 +1,12 @@
 //! These tests check that dashboards, Prometheus, the load test, compose and the example settings name only metrics,
 //! labels, routes and variables that the service has.
 
+mod annotations;
 mod compose;
 mod contract;
 mod instance;
 mod live;
+mod panels;
 mod prometheus;
 mod promql;
 mod rules;

@@ -17,7 +17,7 @@ pub(super) fn has(program: &str) -> bool {
     there
 }
 
-fn promtool(args: &[&str]) {
+pub(super) fn promtool(args: &[&str]) {
     let output = Command::new("promtool").args(args).current_dir(project("dashboards")).output().unwrap();
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "promtool {args:?}\n{out}\n{err}");
