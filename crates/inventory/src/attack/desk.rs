@@ -10,8 +10,6 @@ use stockade::cache::BuildError;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-#[cfg(feature = "demo")]
-use super::own_redis::OwnRedis;
 use super::{
     Attack, AttackError, Callers, Report,
     goods::Goods,
@@ -20,7 +18,10 @@ use super::{
     naive::Naive,
     place::Place,
     run::{Ending, How, Moment, Run},
+    turn,
 };
+#[cfg(feature = "demo")]
+use super::{killed, own_redis::OwnRedis};
 
 /// How long an attack may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -125,6 +126,18 @@ impl Desk {
     async fn conduct(&self, attack: Attack, callers: Callers, run: &Run, stop: &CancellationToken) {
         tracing::info!(?attack, "an attack of the lab begins");
         let _ending = Ending(run);
+        // Attacks share tables, keys and schemes: two at once would count each other's sales.
+        let turn = match stop.run_until_cancelled(turn::take(&self.place.locks)).await {
+            Some(Ok(turn)) => turn,
+            Some(Err(error)) => return run.end(How::Failed, None, Some(error)),
+            None => return run.end(How::Stopped, None, None),
+        };
+        self.conduct_in_turn(attack, callers, run, stop).await;
+        // A turn that cannot be given back ends with its lease.
+        let _ = turn.release().await;
+    }
+
+    async fn conduct_in_turn(&self, attack: Attack, callers: Callers, run: &Run, stop: &CancellationToken) {
         let ground = match self.ground(attack).await {
             Ok(ground) => ground,
             Err(error) => return run.end(How::Failed, None, Some(error)),
@@ -143,7 +156,12 @@ impl Desk {
         };
         run.end(how, Some(&ground), why);
         #[cfg(feature = "demo")]
-        ground.end().await;
+        {
+            if attack == Attack::KilledHolder {
+                killed::clean_up(&ground).await;
+            }
+            ground.end().await;
+        }
     }
 
     async fn ground(&self, attack: Attack) -> Result<Ground, AttackError> {

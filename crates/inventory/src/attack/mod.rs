@@ -2,8 +2,8 @@
 //! without them, side by side.
 //!
 //! An attack runs both sides at the same time, on a table, keys and connections of its own: it does not touch the
-//! service's data and pools. An instance runs one attack at a time, and only while `LAB` is on. An attack ends by
-//! itself, and can be stopped. An attack that harms a Redis starts that Redis itself.
+//! service's data and pools. All instances together run one attack at a time, and only while `LAB` is on. An attack ends
+//! by itself, and can be stopped. An attack that harms a Redis starts that Redis itself.
 
 mod callers;
 mod desk;
@@ -28,6 +28,7 @@ mod place;
 mod reads;
 mod run;
 mod stopped;
+mod turn;
 mod verdict;
 
 pub(crate) use callers::Callers;

@@ -3,7 +3,7 @@
 use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::stage::{Answer, Instance, Stage, until};
@@ -101,6 +101,32 @@ async fn an_attack_is_one_at_a_time_and_can_be_stopped() {
 }
 
 #[tokio::test]
+async fn attacks_of_two_instances_take_turns() {
+    let stage = Stage::start().await;
+    let instances = [stage.serve(&[("LAB", "on")]).await, stage.serve(&[("LAB", "on")]).await];
+    assert_eq!(send(&instances[0], Method::POST, "/avalanche?callers=8").await.status, 202);
+    until("callers", async || run(&instances[0], "avalanche").await["moments"] != json!([])).await;
+    assert_eq!(send(&instances[1], Method::POST, "/stopped-holder").await.status, 202);
+    until("a queue", async || {
+        let turn = Answer::to(instances[1].admin(Method::GET, "/admin/locks/attack%3Aturn")).await;
+        turn.status == 200 && turn.json()["waiting"] == 1
+    })
+    .await;
+    let waits = run(&instances[1], "stopped-holder").await;
+    assert_eq!((&waits["state"], &waits["moments"]), (&json!("running"), &json!([])), "{waits}");
+    assert_eq!(send(&instances[0], Method::DELETE, "").await.status, 204);
+    until("its end", async || run(&instances[1], "stopped-holder").await["state"] == "ended").await;
+
+    // An attack that waits can be stopped, too.
+    assert_eq!(send(&instances[0], Method::POST, "/avalanche?callers=8").await.status, 202);
+    until("callers", async || run(&instances[0], "avalanche").await["moments"] != json!([])).await;
+    assert_eq!(send(&instances[1], Method::POST, "/stopped-holder").await.status, 202);
+    assert_eq!(send(&instances[1], Method::DELETE, "").await.status, 204);
+    until("its end", async || run(&instances[1], "stopped-holder").await["state"] == "stopped").await;
+    assert_eq!(run(&instances[0], "avalanche").await["state"], "running", "only the one that waited");
+}
+
+#[tokio::test]
 async fn stock_that_a_fence_guards_is_sold_once() {
     let stage = Stage::start().await;
     let folder = folder();
@@ -154,6 +180,14 @@ async fn the_lock_of_a_process_that_is_killed_goes_on_when_its_lease_ends_and_wi
     let killed = attack(&instance, "killed-holder", 8).await;
     assert_eq!((figure(&killed, "on", "answered"), figure(&killed, "on", "failed")), (20, 0), "{killed}");
     assert_eq!((figure(&killed, "off", "answered"), figure(&killed, "off", "failed")), (0, 20), "{killed}");
+    assert_eq!(stage.redis.command(&["EXISTS", "lab-attack:lock"]).await.unwrap(), "0", "its key goes with the attack");
+
+    assert_eq!(send(&instance, Method::POST, "/killed-holder").await.status, 202);
+    until("a holder", async || run(&instance, "killed-holder").await["moments"] != json!([])).await;
+    assert_eq!(send(&instance, Method::DELETE, "").await.status, 204);
+    until("its key is gone", async || stage.redis.command(&["EXISTS", "lab-attack:lock"]).await.unwrap() == "0").await;
+    assert_eq!(run(&instance, "killed-holder").await["state"], "stopped");
+
     // A third of the lease of 1 s may be over when the process renews it. A lock that was given back would be free at
     // once.
     assert!(killed["on"]["slowest_ms"].as_f64() > Some(500.0), "{killed}");
