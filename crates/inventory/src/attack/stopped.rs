@@ -4,15 +4,14 @@
 use std::{sync::mpsc as blocking, time::Duration};
 
 use sqlx::{PgPool, postgres::PgPoolOptions};
-use stockade::{Locks, lock::Guard};
+use stockade::{Locks, lock::Guard, postgres::FenceError};
 use tokio::{runtime, sync::mpsc, task::spawn_blocking, time::Instant};
 
 use super::{
     AttackError,
-    goods::{self, GOODS},
+    goods::{self, GOODS, Goods},
     ground::Ground,
     item::Item,
-    meter::Meter,
 };
 use crate::lab::Count;
 
@@ -48,40 +47,45 @@ pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
         sqlx::query(RESET).bind(side.name()).bind(UNITS).execute(&ground.place.pg).await?;
     }
     ground.begin();
-    let [on, off] = ground.meters();
+    let (on, off) = (&ground.on.goods, &ground.off.goods);
     let sides = tokio::try_join!(rounds(ground, on, Side::Fenced), rounds(ground, off, Side::Unfenced))?;
     ground.sold(sides.into());
     Ok(())
 }
 
-/// In each round a holder is stopped in the middle of a sale, and its successor sells meanwhile.
-async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, AttackError> {
+/// In each round a holder is stopped in the middle of a sale, and its successor sells meanwhile. The meter of `goods`
+/// counts both.
+async fn rounds(ground: &Ground, goods: &Goods, side: Side) -> Result<Count, AttackError> {
     let (stopped, mut stops) = mpsc::channel(1);
     let (go_on, goes_on) = blocking::sync_channel(1);
     let (redis, options) = (ground.place.redis.clone(), ground.place.options.clone());
+    let of_holder = goods.clone();
     let holder = spawn_blocking(move || {
         let holding = async {
             let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
             let locks = Locks::builder().lease(LEASE).redis(&redis);
-            let mut refused = 0;
+            let meter = of_holder.meter();
             for _ in 0..ROUNDS {
                 let stop = || match stopped.try_send(()) {
                     // Blocks the only thread of this runtime.
                     Ok(()) => goes_on.recv_timeout(PATIENCE).is_ok(),
                     Err(_) => false,
                 };
+                let since = Instant::now();
                 let guard = locks.write(&side.item()).wait(PATIENCE).acquire().await?;
                 match sell(&pool, &guard, side, stop).await {
-                    Ok(true) => {}
+                    Ok(true) => meter.count(since, true),
                     Ok(false) => break,
-                    Err(AttackError::Fence(_)) => refused += 1,
+                    Err(AttackError::Fence(FenceError::Rejected { .. } | FenceError::Lost(_))) => {
+                        meter.count(since, false);
+                    }
                     Err(error) => return Err(error),
                 }
                 let _ = guard.release().await;
             }
             locks.shutdown(LEASE).await;
             pool.close().await;
-            Ok(refused)
+            Ok(())
         };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AttackError::Runtime)?;
         runtime.block_on(holding)
@@ -91,14 +95,11 @@ async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, Att
         let guard = ground.place.locks.write(&side.item()).wait(PATIENCE).acquire().await?;
         let sold = sell(&ground.place.pg, &guard, side, || true).await;
         let _ = guard.release().await;
-        meter.count(since, sold?);
+        goods.meter().count(since, sold?);
         // A holder that has ended needs no signal.
         let _ = go_on.try_send(());
     }
-    let refused: u32 = holder.await.map_err(|_| AttackError::Thread)??;
-    for _ in 0..refused {
-        meter.count(Instant::now(), false);
-    }
+    holder.await.map_err(|_| AttackError::Thread)??;
     let (left, sold) = sqlx::query_as(COUNT).bind(side.name()).fetch_one(&ground.place.pg).await?;
     Ok(Count::new(UNITS, sold, left))
 }

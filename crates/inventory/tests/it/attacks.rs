@@ -137,6 +137,11 @@ async fn stock_that_a_fence_guards_is_sold_once() {
     assert_eq!(figure(&stopped, "on", "failed"), 10, "each stopped holder is refused: {stopped}");
     assert_eq!((stock(&stopped, "on", "sold"), stock(&stopped, "on", "lost")), (10, 0), "{stopped}");
     assert_eq!((stock(&stopped, "off", "sold"), stock(&stopped, "off", "lost")), (20, 10), "{stopped}");
+    // A refusal is counted with the time that it took, as a sale is: the lease of 400 ms ends before either.
+    assert_eq!((figure(&stopped, "on", "answered"), figure(&stopped, "off", "answered")), (10, 20), "{stopped}");
+    for side in ["on", "off"] {
+        assert!(stopped[side]["p50_ms"].as_f64() > Some(200.0), "{side} {stopped}");
+    }
 
     if cfg!(feature = "demo") {
         // Its other schemes take long: the verdict of the two sides does not wait for them.
