@@ -130,16 +130,22 @@ export class AttackCard {
   }
 }
 
-/** What the other schemes of the lab made of the same sale. */
+/** What the other schemes of the lab made of the same sale, or why that is not known. */
 function schemes(all) {
-  const titles = ["Scheme of the lab", "Sold", "More than there were", "Lost from the stock"];
-  const head = element("tr", {}, ...titles.map((title) => element("th", { scope: "col" }, title)));
-  const rows = all.map(({ scheme, title, sold, oversold, lost }) => {
-    const cells = [sold, oversold, lost].map((many) => element("td", {}, count(many)));
+  const figures = ["Sold", "More than there were", "Lost from the stock"];
+  const titles = ["Scheme of the lab", ...figures].map((title) => element("th", { scope: "col" }, title));
+  const head = element("tr", {}, ...titles);
+  const rows = all.map(({ scheme, title, sold, oversold, lost, missing }) => {
+    const cells = missing
+      ? [element("td", { colspan: figures.length, class: "soft" }, missing)]
+      : [sold, oversold, lost].map((many, place) => element("td", { "data-head": figures[place] }, count(many)));
     return element("tr", { "data-scheme": scheme }, element("th", { scope: "row" }, title), ...cells);
   });
   return element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
+
+/** A title within a sentence. */
+const lower = (title) => (/^(Redis|FLUSHALL)/.test(title) ? title : title[0].toLowerCase() + title.slice(1));
 
 function words({ moments, verdict, elapsed_ms: elapsed }) {
   const now = verdict ? "other schemes sell" : moments.length ? "under way" : "being prepared";

@@ -1,5 +1,5 @@
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -39,6 +39,8 @@ pub(super) struct Ground {
     began: OnceLock<Instant>,
     sold: OnceLock<[Count; 2]>,
     schemes: Mutex<Vec<SoldBy>>,
+    /// The schemes that the attack wants to show beside its two sides.
+    others: OnceLock<Vec<Scheme>>,
     /// The Redis that the attack started, which only the two sides use.
     #[cfg(feature = "demo")]
     server: Option<OwnRedis>,
@@ -56,6 +58,7 @@ impl Ground {
             began: OnceLock::new(),
             sold: OnceLock::new(),
             schemes: Mutex::default(),
+            others: OnceLock::new(),
             #[cfg(feature = "demo")]
             server: None,
             #[cfg(feature = "demo")]
@@ -127,13 +130,32 @@ impl Ground {
         self.sold.get().is_some()
     }
 
+    /// Notes the other schemes of the lab that are going to sell.
+    pub(super) fn others(&self, schemes: Vec<Scheme>) {
+        self.others.get_or_init(|| schemes);
+    }
+
     /// Notes the count of another scheme of the lab.
     pub(super) fn sold_by(&self, scheme: Scheme, count: Count) {
-        self.schemes.lock().unwrap_or_else(PoisonError::into_inner).push(SoldBy::new(scheme, count));
+        self.noted().push(SoldBy::new(scheme, Ok(count)));
+    }
+
+    /// Notes `why` there is no count of those of the other schemes that `are_meant` and have none yet.
+    pub(super) fn not_sold(&self, why: &'static str, are_meant: impl Fn(Scheme) -> bool) {
+        let mut noted = self.noted();
+        for &scheme in self.others.get().into_iter().flatten().filter(|&&scheme| are_meant(scheme)) {
+            if !noted.iter().any(|line| line.is_of(scheme)) {
+                noted.push(SoldBy::new(scheme, Err(why)));
+            }
+        }
     }
 
     pub(super) fn schemes(&self) -> Vec<SoldBy> {
-        self.schemes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.noted().clone()
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Vec<SoldBy>> {
+        self.schemes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The figures of each side: with the defences, then without.

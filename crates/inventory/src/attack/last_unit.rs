@@ -14,6 +14,10 @@ const SCHEMES: [Scheme; 2] = [Scheme::Stockade, Scheme::NoLock];
 /// How long the other schemes may take.
 const OTHERS: Duration = Duration::from_secs(25);
 
+/// Said of a scheme without a count.
+const LATE: &str = "no result within 25 s";
+const BROKE_OFF: &str = "broke off: the log says why";
+
 /// Buyers of one scheme at the same moment.
 const AT_ONCE: usize = 60;
 
@@ -27,16 +31,44 @@ pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackE
     let [on, off] = ground.meters();
     let sides = tokio::join!(sell(ground, on, SCHEMES[0], buyers), sell(ground, off, SCHEMES[1], buyers));
     ground.sold([sides.0?, sides.1?]);
+    ground.others(others().collect());
     // Both sides are done: that another scheme fails or takes too long is no reason to say nothing.
-    let others = async { tokio::join!(served(ground, buyers, units), apart(ground, units)) };
-    match timeout(OTHERS, others).await {
-        Ok((Err(error), _) | (_, Err(error))) => {
-            tracing::warn!(error = &error as &dyn Error, "a scheme of the lab did not sell");
-        }
-        Err(_) => tracing::warn!(limit = ?OTHERS, "not every scheme of the lab sold in time; those are not shown"),
-        Ok((Ok(()), Ok(()))) => {}
+    let selling = async {
+        tokio::join!(
+            told(ground, is_served, served(ground, buyers, units)),
+            told(ground, |scheme| !is_served(scheme), apart(ground, units)),
+        )
+    };
+    if Box::pin(timeout(OTHERS, selling)).await.is_err() {
+        tracing::warn!(limit = ?OTHERS, "not every scheme of the lab sold in time");
+        ground.not_sold(LATE, |_| true);
     }
     Ok(())
+}
+
+/// The schemes beside the two sides: those that need servers of their own only with the feature `demo`.
+fn others() -> impl Iterator<Item = Scheme> {
+    let served = Scheme::served().filter(|scheme| !SCHEMES.contains(scheme));
+    #[cfg(feature = "demo")]
+    return served.chain(Scheme::apart());
+    #[cfg(not(feature = "demo"))]
+    served
+}
+
+fn is_served(scheme: Scheme) -> bool {
+    scheme.elsewhere().is_none()
+}
+
+/// Waits for the sales of the schemes that `are_meant`, and notes an error for those that it left without a count.
+async fn told(
+    ground: &Ground,
+    are_meant: impl Fn(Scheme) -> bool,
+    selling: impl Future<Output = Result<(), AttackError>>,
+) {
+    if let Err(error) = selling.await {
+        tracing::warn!(error = &error as &dyn Error, "a scheme of the lab did not sell");
+        ground.not_sold(BROKE_OFF, are_meant);
+    }
 }
 
 /// The same under each of the other schemes that the service sells by, one after the other.

@@ -52,18 +52,24 @@ pub(crate) struct Figures {
     pub(super) stock: Option<Count>,
 }
 
-/// The sales of a scheme of the lab.
+/// The sales of a scheme of the lab, or why they are not known.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct SoldBy {
     scheme: Scheme,
     title: &'static str,
     #[serde(flatten)]
-    stock: Count,
+    stock: Option<Count>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<&'static str>,
 }
 
 impl SoldBy {
-    pub(super) fn new(scheme: Scheme, count: Count) -> Self {
-        Self { scheme, title: scheme.title(), stock: count }
+    pub(super) fn new(scheme: Scheme, sold: Result<Count, &'static str>) -> Self {
+        Self { scheme, title: scheme.title(), stock: sold.ok(), missing: sold.err() }
+    }
+
+    pub(super) fn is_of(&self, scheme: Scheme) -> bool {
+        self.scheme == scheme
     }
 }
 

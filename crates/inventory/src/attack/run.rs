@@ -61,7 +61,7 @@ pub(crate) struct Report {
     off: Figures,
     /// The result in a sentence, or why there is none. Empty until both sides are done.
     verdict: String,
-    /// The sales of other schemes of the lab in the same run.
+    /// What other schemes of the lab made of the same sale.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     schemes: Vec<SoldBy>,
 }
@@ -120,6 +120,9 @@ impl Run {
             ground.attacked().map(|_| ground.figures())
         };
         let sides = ground.and_then(figures).unwrap_or_default();
+        if let Some(ground) = ground {
+            ground.not_sold("no result: the attack ended before", |_| true);
+        }
         let is_done = state == How::Ended || ground.is_some_and(Ground::has_sold);
         let verdict = match (state, why) {
             (_, None) if is_done => verdict(self.attack, &sides[0], &sides[1]),

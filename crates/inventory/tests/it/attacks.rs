@@ -153,6 +153,14 @@ async fn stock_that_a_fence_guards_is_sold_once() {
         until("servers of its own", async || servers(&folder) > 0).await;
         assert_eq!(send(&instance, Method::DELETE, "").await.status, 204);
         until("its end", async || run(&instance, "last-unit").await["state"] == "stopped").await;
+        let told = run(&instance, "last-unit").await;
+        let schemes = told["schemes"].as_array().unwrap();
+        assert_eq!(schemes.len(), 14, "a scheme without a count is told, too: {told}");
+        let redlock = schemes.iter().find(|line| line["scheme"] == "redlock").unwrap();
+        assert_eq!(
+            (&redlock["missing"], &redlock["sold"]),
+            (&json!("no result: the attack ended before"), &Value::Null)
+        );
         until("its servers are gone", async || servers(&folder) == 0).await;
     }
     let sold = attack(&instance, "last-unit", 400).await;
