@@ -106,7 +106,8 @@ fn sold(side: &Figures) -> String {
 fn known(stock: Count) -> String {
     match stock.lost {
         0 => format!("the stock knows of all {} sales", units(stock.sold)),
-        lost => format!("the stock does not know of {} of {} sales", units(lost), units(stock.sold)),
+        lost if lost > 0 => format!("the stock does not know of {} of {} sales", units(lost), units(stock.sold)),
+        short => format!("the stock is {} lower than its {} sales explain", units(short), units(stock.sold)),
     }
 }
 
@@ -192,6 +193,10 @@ mod tests {
             "With the fence 10 stopped holders were refused, and the stock knows of all 100 sales. Without it 0 were, and \
              the stock does not know of 187 of 287 sales.",
         );
+
+        let short = Figures { stock: Some(Count::new(100, 99, 0)), ..on };
+        let told = verdict(Attack::StoppedHolder, &short, &unfenced);
+        assert!(told.contains("and the stock is 1 lower than its 99 sales explain. Without"), "{told}");
 
         let failing = Figures { failed: 1_234_567, ..off };
         let told = verdict(Attack::Penetration, &on, &failing);
