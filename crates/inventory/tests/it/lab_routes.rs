@@ -79,6 +79,28 @@ async fn overlapping_sales_lose_an_update_without_a_lock_and_without_a_fence_and
 }
 
 #[tokio::test]
+async fn a_sale_in_the_table_stands_under_every_lock_that_cannot_be_given_back() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&LAB).await;
+    for scheme in ["setnx-del", "setnx-getset", "set-nx-px", "stockade-unfenced", "stockade"] {
+        assert_eq!(begin(&instance, scheme, 10).await.status, 200);
+        let mut row = stage.pool.begin().await.unwrap();
+        let hold = format!("select from \"lab-{scheme}\".stock for update");
+        sqlx::query(sqlx::AssertSqlSafe(hold)).execute(&mut *row).await.unwrap();
+        let redis_ends = async {
+            until("it writes", async || blocked(&stage).await == 1).await;
+            stage.redis.kill().await.unwrap();
+            row.rollback().await.unwrap();
+        };
+        let (sold, ()) = tokio::join!(sell(&instance, scheme), redis_ends);
+        assert_eq!(sold.status, 201, "{scheme}: {sold:?}");
+        assert_eq!(run(&instance, scheme).await, [10, 1, 9, 0, 0], "{scheme}");
+        stage.redis.restart().await.unwrap();
+        until("Redis is heard of", async || instance.get("/readyz").await.text.contains("\"lock_store\":\"ok\"")).await;
+    }
+}
+
+#[tokio::test]
 async fn every_scheme_sells_its_units_once_and_a_new_run_forgets_the_old_one() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[("LAB", "on")]).await;
