@@ -24,7 +24,7 @@ fill() {
 private_folder browser "$(cat scripts/browser/package-lock.json && node --version)"
 
 build_programs
-# Modules are looked for in folders above the file that asks.
-cp "$scripts"/browser/*.mjs "$folder"
+# Modules are looked for in folders above the file that asks. The rules of the console are tested without a browser.
+cp -r "$scripts"/browser/*.mjs crates/inventory/console "$folder"
 cd "$folder"
 INVENTORY=$programs/inventory exec "$programs/testbed" exec -- node --test --test-reporter=spec

@@ -104,7 +104,9 @@ export const RULES = [
     level: "warn",
     over: 0,
     value: (history) => history.rise("stockade_lock_lost_total", MIN10, (reason) => reason !== "forced"),
-    says: (value) => `Holders lost ${count(value)} locks in the last minutes. The fence refused their writes.`,
+    says: (value, { newest }) =>
+      `Holders lost ${count(value)} locks in the last minutes. The fence refuses what they write under it.` +
+      (newest.lab ? " The attack “Stopped holder” loses some on purpose." : ""),
     todo: "The process was stopped or starved beyond LOCK_LEASE, or Redis was away or lost its data.",
   },
   {

@@ -1,0 +1,115 @@
+// The rules of the console: what each of them sees in the snapshots of an instance, and what it says.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { combine } from "./console/combine.js";
+import { History } from "./console/history.js";
+import { broken, RULES } from "./console/rules.js";
+
+const READY = { ready: { checks: { lock_store: "ok", cache_store: "ok" } }, problem: null };
+/** An instance with traffic and without trouble. */
+const WELL = {
+  http_requests_total: { 200: 100, 503: 0 },
+  http_request_duration_seconds_bucket: { "read/0.25": 100, "read/+Inf": 100 },
+  inventory_database_timeouts_total: { "": 0 },
+  inventory_fence_rejected_total: { "": 0 },
+  inventory_flash_entries_total: { stored: 5, dead: 0, rejected: 0 },
+  process_start_time_seconds: { "": 1000 },
+  stockade_breaker_state: { "database/closed": 1, "database/open": 0, "redis_lock/closed": 1, "redis_lock/open": 0 },
+  stockade_cache_requests_total: { hit_redis: 10, shed: 0 },
+  stockade_lock_lost_total: { expired: 0, forced: 0 },
+  stockade_outbox_lag_seconds: { "": 0.1 },
+  stockade_outbox_refused_rows: { "": 0 },
+  stockade_subscription_up: { stock: 1, attack: 1 },
+};
+
+const snapshot = (at_s, metrics = {}, more = {}) => ({
+  ...READY,
+  at_ms: at_s * 1000,
+  version: "1",
+  metrics: { ...WELL, ...metrics },
+  ...more,
+});
+
+function history(...snapshots) {
+  const made = new History();
+  snapshots.forEach((one) => made.add(one));
+  return made;
+}
+
+/** The sentences of the rules that are broken, with the name of the alert. */
+const told = (history) =>
+  broken(history).map(({ rule, value }) => `${rule.alert ?? rule.level}: ${rule.says(value, history)}`);
+
+/** What the page says a minute after an instance was well, when so much has changed. */
+const after = (metrics, more) => told(history(snapshot(1000), snapshot(1060, metrics, more)));
+
+test("each rule sees its own trouble, and no other rule does", () => {
+  const checks = (lock_store, cache_store) => ({ ready: { checks: { lock_store, cache_store } } });
+  const problem = { type: "schema-outdated", title: "The schema is outdated" };
+  const cases = [
+    [{}, { ready: null, problem }, /^bad: .* not ready: the schema is outdated \(schema-outdated\)\.$/],
+    [{}, checks("down", "ok"), /^bad: The Redis of the locks does not answer/],
+    [{}, checks("ok", "down"), /^bad: The Redis of the cache does not answer/],
+    [
+      { stockade_breaker_state: { "database/closed": 0, "database/half_open": 1 } },
+      {},
+      /^BreakerOpen: .* given up for now on database\.$/,
+    ],
+    [{ http_requests_total: { 200: 195, 503: 5 } }, {}, /^ServerErrors: 5\.00 % of the requests/],
+    [
+      { http_request_duration_seconds_bucket: { "read/0.25": 110, "read/+Inf": 120 } },
+      {},
+      /^SlowRequests: 50\.0 % .* longer than 250 ms\.$/,
+    ],
+    [{ inventory_database_timeouts_total: { "": 3 } }, {}, /^DatabaseConnections: .* in time: 3 in the last/],
+    [{ stockade_cache_requests_total: { hit_redis: 10, shed: 1 } }, {}, /^LoadsAtTheirLimit: Reads are refused/],
+    [{ stockade_subscription_up: { stock: 0, attack: 1 } }, {}, /^SubscriptionDown: .* serves nothing from its memory/],
+    [{ stockade_outbox_lag_seconds: { "": 31 } }, {}, /^OutboxLag: .* waited for 31\.0 s/],
+    [{ stockade_outbox_refused_rows: { "": 2 } }, {}, /^OutboxRefused: The cache refuses 2 invalidations/],
+    [{ stockade_lock_lost_total: { expired: 7, forced: 9 } }, {}, /^LocksLost: Holders lost 7 locks/],
+    [{ inventory_fence_rejected_total: { "": 4 } }, {}, /^FenceRefusals: The fence refused 4 writes/],
+    [{ inventory_flash_entries_total: { stored: 5, dead: 1, rejected: 0 } }, {}, /^FlashDeadLetters: 1 reservations/],
+    [{ inventory_flash_entries_total: { stored: 5, dead: 0, rejected: 6 } }, {}, /^FlashRejected: 6 reservations/],
+  ];
+  assert.equal(cases.length, RULES.length, "a rule without a case");
+  for (const [metrics, more, says] of cases) {
+    const all = after(metrics, more);
+    assert.equal(all.length, 1, `${says}: ${all.join("; ")}`);
+    assert.match(all[0], says);
+  }
+});
+
+test("an instance that is well breaks no rule: at its first snapshot, with traffic, and without the families", () => {
+  assert.deepEqual(told(history(snapshot(1000))), []);
+  assert.deepEqual(after({ http_requests_total: { 200: 900, 503: 8 } }), [], "1 % is allowed");
+  assert.deepEqual(told(history(snapshot(1000, {}, { metrics: {} }), snapshot(1060, {}, { metrics: {} }))), []);
+});
+
+test("what has been over for longer than the window of its rule is not told any more", () => {
+  const lost = { stockade_lock_lost_total: { expired: 2 }, http_requests_total: { 200: 100, 503: 100 } };
+  const at = (seconds) => {
+    const since = Array.from({ length: seconds / 60 + 1 }, (_, minute) => snapshot(1060 + 60 * minute, lost));
+    return told(history(snapshot(1000), ...since)).map((text) => text.split(":")[0]);
+  };
+  assert.deepEqual(at(60), ["ServerErrors", "LocksLost"]);
+  assert.deepEqual(at(360), ["LocksLost"], "five minutes");
+  assert.deepEqual(at(660), [], "ten minutes");
+});
+
+test("counters of before a restart, or of an instance that joined, are no rise", () => {
+  const restarted = { process_start_time_seconds: { "": 1050 }, stockade_lock_lost_total: { expired: 3 } };
+  assert.deepEqual(after(restarted), []);
+  const [one, other] = [snapshot(1060), snapshot(1060, { stockade_lock_lost_total: { expired: 8 } })];
+  const joined = combine([
+    ["a:1", one],
+    ["b:1", other],
+  ]);
+  assert.deepEqual(told(history(snapshot(1000), joined)), []);
+});
+
+test("locks that an attack lost on purpose are told as such, and the fence is not said to have refused all", () => {
+  const lost = { stockade_lock_lost_total: { expired: 20 } };
+  assert.match(after(lost, { lab: true })[0], /The attack “Stopped holder” loses some on purpose\.$/);
+  assert.doesNotMatch(after(lost)[0], /attack|refused/);
+});
