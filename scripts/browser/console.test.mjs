@@ -142,13 +142,15 @@ test("the overview after a minute of traffic, for the picture of it", { skip: !p
 
 test("stock is searched, its ledger drawn, and all of it checked", async () => {
   await here.adjust("85123A", -40, "sold");
-  const page = await Page.open(browser, `${here.ops}#stock`);
+  const page = await Page.open(browser, `${here.ops}#stock`, { clock: Date.now() + 3 * 3600_000 });
   await page.use("stock", TOKEN);
   await page.tab.fill("#stock-search", "<img");
   await page.reads("#stock-tally", /^SKUs shown: 1\./);
   await page.reads("#stock-rows tr", HOSTILE);
   await page.tab.fill("#stock-search", "851");
-  await page.reads("#stock-rows tr", /60 units/);
+  // "Changed" is told by the clock of the instance.
+  const changed = await page.reads("#stock-rows tr", /60 units/);
+  assert.match(changed, /units\d+ s ago$/);
   await page.tab.click('#stock-rows [data-sku="85123A"]');
   await page.reads("#stock-ledger", /sold/);
   await page.tab.click("#stock-check");
@@ -214,9 +216,23 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
     return Number((await rows(asked))[0]);
   };
 
+  // Somebody else has this page open, and presses a button that this page does not know to be useless yet.
+  const visitor = await Page.open(browser, `${here.ops}#attacks?token=${TOKEN}`, { width: 390, height: 844 });
+  await visitor.tab.locator('[data-attack="flushed-redis"]:enabled').waitFor();
   await page.tab.click('[data-attack="avalanche"]');
+  await page.tab.locator("#attacks-stop:enabled").waitFor();
+  await visitor.tab.locator('[data-attack="flushed-redis"]').evaluate((button) => {
+    button.disabled = false;
+    button.click();
+  });
+  await visitor.reads('[data-result="flushed-redis"]', /Refused \(409\): /);
+  await page.tab.locator('[data-attack="flushed-redis"]').scrollIntoViewIfNeeded();
+  const { y } = await page.tab.locator("#attacks-stop").boundingBox();
+  assert.ok(y >= 0 && y < 1000, "far below, the attack can still be stopped");
   await page.tab.click("#attacks-stop:enabled");
   await page.reads('[data-verdict="avalanche"]', /was stopped/);
+  await visitor.tab.locator('[data-attack="flushed-redis"]:enabled').waitFor();
+  assert.doesNotMatch(await visitor.text('[data-result="flushed-redis"]'), /Refused/);
   const buttons = page.tab.locator("[data-attack]");
   assert.deepEqual(await buttons.evaluateAll((all) => all.map((one) => one.dataset.attack)), Object.keys(VERDICTS));
   for (const [attack, verdict] of Object.entries(VERDICTS)) {
@@ -232,6 +248,15 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
   const [ledger] = await rows(`select count(*) from "lab-no-lock".sold`);
   assert.equal(await figure("last-unit", "off", "Sold"), Number(ledger));
   await until("all schemes of the lab sold", async () => (await page.tab.locator("[data-scheme]").count()) === 14);
+  // On a phone no head of a table names the columns.
+  await visitor.tab.locator('[data-result="last-unit"] [data-side="off"]').first().scrollIntoViewIfNeeded();
+  const sides = await visitor.tab.locator('[data-result="last-unit"] [data-figure="Sold"]').evaluateAll((cells) =>
+    cells.map((cell) => getComputedStyle(cell, "::before").content),
+  );
+  assert.deepEqual(sides.map((side) => side.replaceAll('"', "")), ["With the defences: ", "Without: "]);
+  assert.equal(await visitor.overflow(), 0);
+  await visitor.shot("attack-phone", '[data-result="last-unit"]');
+  await visitor.close();
   assert.equal(await page.overflow(), 0);
   assert.deepEqual(page.said, []);
   await page.close();

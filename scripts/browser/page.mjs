@@ -17,10 +17,11 @@ export class Page {
   /** The addresses asked for, and the bytes that came, by the header of each answer or else its body. */
   asked = [];
 
-  static async open(browser, url, { width = 1280, height = 800, colorScheme = "dark" } = {}) {
+  static async open(browser, url, { width = 1280, height = 800, colorScheme = "dark", clock } = {}) {
     const page = new Page();
     page.tab = await browser.newPage({ viewport: { width, height }, colorScheme });
     page.tab.setDefaultTimeout(30_000);
+    if (clock) await page.tab.clock.setSystemTime(clock);
     page.tab.on("pageerror", (error) => page.said.push(`error: ${error}`));
     page.tab.on("console", (message) => page.said.push(`${message.type()}: ${message.text()}`));
     page.tab.on("dialog", (dialog) => {

@@ -5,9 +5,16 @@ export class Refused extends Error {}
 export class Admin {
   #token = null;
   #watchers = [];
+  /** By how much the clock of the instance is ahead of the browser's, in ms. */
+  #ahead = 0;
 
   get hasToken() {
     return this.#token !== null;
+  }
+
+  /** The time by the clock of the instance, to a second: that of the browser may be wrong. */
+  get now() {
+    return Date.now() + this.#ahead;
   }
 
   /** Calls `changed` when a token is given or forgotten. */
@@ -40,6 +47,7 @@ export class Admin {
     } catch {
       throw new Refused("The instance did not answer. The page asks again.");
     }
+    this.#ahead = (Date.parse(answer.headers.get("date")) || Date.now()) - Date.now();
     const document = await answer.json().catch(() => ({}));
     if (answer.ok) return document;
     if (answer.status === 401) {

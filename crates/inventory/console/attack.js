@@ -53,14 +53,16 @@ export class AttackCard {
   #figure;
   #missing;
   #table;
+  #waits = false;
 
-  constructor({ name, title, does, on, off, sells, chart, missing }, start) {
+  /** `start` begins it, and returns a sentence if it was refused. */
+  constructor({ name, title, does, on, off, sells, loads, chart, missing }, start) {
     [this.#figure, this.#missing] = [chart, missing];
-    this.#table = [...ROWS, ...(sells ? STOCK : STATEMENTS), ...TIMES];
-    this.#button = element("button", { type: "button", "data-attack": name }, `Run ${title.toLowerCase()}`);
-    this.#button.addEventListener("click", () => {
-      this.allow(false);
-      start();
+    this.#table = [...ROWS, ...(sells ? STOCK : []), ...(loads ? STATEMENTS : []), ...TIMES];
+    this.#button = element("button", { type: "button", "data-attack": name }, `Run ${lower(title)}`);
+    this.#button.addEventListener("click", async () => {
+      this.#button.disabled = true;
+      say(this.#state, (await start()) ?? "");
     });
     this.#verdict = element("p", { class: "verdict", role: "status", "data-verdict": name });
     this.element = element(
@@ -86,6 +88,9 @@ export class AttackCard {
 
   /** Whether it may be begun now. */
   allow(may) {
+    // What was refused because of another attack may be tried again.
+    if (may && this.#waits && !this.#missing) say(this.#state, "");
+    this.#waits = !may;
     this.#button.disabled = !may || Boolean(this.#missing);
     this.#button.title = may ? "" : "An attack is under way: stop it, or wait.";
   }
@@ -120,7 +125,9 @@ export class AttackCard {
     this.#chart = new Chart(this.#result, chart(this.#figure));
     const body = element("tbody");
     for (const [title] of this.#table) {
-      const cells = SIDES.map(([side]) => element("td", { "data-side": side, "data-figure": title }));
+      const cells = SIDES.map(([side, name]) =>
+        element("td", { "data-side": side, "data-figure": title, "data-head": name }),
+      );
       this.#cells.push(cells);
       body.append(element("tr", {}, element("th", { scope: "row" }, title), ...cells));
     }

@@ -1,5 +1,6 @@
 // The tab of the attack lab: one card for each attack.
 
+import { Refused } from "./admin.js";
 import { AttackCard } from "./attack.js";
 import { element } from "./dom.js";
 import { Poll } from "./poll.js";
@@ -23,7 +24,7 @@ export class Attacks {
   constructor(parts, admin, access) {
     [this.#parts, this.#admin, this.#access] = [parts, admin, access];
     this.#poll = new Poll(admin, access, IDLE_MS, (isOld) => this.#ask(isOld));
-    parts.stop.addEventListener("click", () => this.#do("DELETE", "/admin/attacks"));
+    parts.stop.addEventListener("click", () => this.#stop());
   }
 
   open(isOpen) {
@@ -53,18 +54,30 @@ export class Attacks {
   }
 
   #add(attack) {
-    const card = new AttackCard(attack, () => this.#do("POST", `/admin/attacks/${attack.name}`));
+    const card = new AttackCard(attack, () => this.#start(attack.name));
     this.#cards.set(attack.name, card);
     this.#parts.list.append(element("li", {}, card.element));
   }
 
-  async #do(method, path) {
+  async #stop() {
     try {
-      await this.#admin.ask(method, path);
+      await this.#admin.ask("DELETE", "/admin/attacks");
     } catch (error) {
       this.#access.refused(error);
-      return;
     }
     this.#poll.now();
+  }
+
+  /** Returns what it was refused for, which its card says: the note of the tab may be out of sight. */
+  async #start(name) {
+    try {
+      await this.#admin.ask("POST", `/admin/attacks/${name}`);
+      return null;
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      return error.message;
+    } finally {
+      this.#poll.now();
+    }
   }
 }

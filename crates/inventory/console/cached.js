@@ -22,7 +22,7 @@ function row(name, tier, kept) {
     "tr",
     { "data-tier": tier },
     element("th", { scope: "row" }, name),
-    ...cells.map((text) => element("td", {}, text)),
+    ...cells.map((text, place) => element("td", { "data-head": COLUMNS[place + 1] }, text)),
   );
 }
 
@@ -37,7 +37,7 @@ function figures({ absent, age_ms: age, ttl_ms: ttl, stale_ms: stale, load_ms: l
     absent ? "that there is no such SKU" : "a value",
     `${time(age)} old`,
     stale === null ? `in ${time(ttl)}` : `${time(stale)} ago`,
-    seconds(load / 1000),
+    load === 0 ? "under 1 ms" : seconds(load / 1000),
     version === null ? "no version" : `version ${count(version)}`,
     tags.length ? tags.join(", ") : "no tags",
   ];

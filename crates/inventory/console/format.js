@@ -14,6 +14,9 @@ const is = (value) => value !== null && value !== undefined && !Number.isNaN(val
 /** A whole number. */
 export const count = (value) => (is(value) ? Math.round(value).toLocaleString("en") : NONE);
 
+/** So many units. */
+export const units = (value) => `${count(value)} ${value === 1 ? "unit" : "units"}`;
+
 /** So many a second. */
 export const perSecond = (value) => (is(value) ? `${digits(value)} /s` : NONE);
 

@@ -1,7 +1,7 @@
 // The last movements of a SKU, as a table.
 
 import { element } from "./dom.js";
-import { count } from "./format.js";
+import { count, units } from "./format.js";
 
 const COLUMNS = ["When", "Kind", "Change", "Left", "Reference", "Token"];
 
@@ -27,7 +27,7 @@ function row({ created_at: at, kind, delta, quantity, reference, fencing_token: 
     element("th", { scope: "row" }, new Date(at).toLocaleString("en-GB")),
     element("td", {}, kind),
     element("td", {}, `${delta > 0 ? "+" : ""}${count(delta)}`),
-    element("td", {}, `${count(quantity)} units`),
+    element("td", {}, units(quantity)),
     element("td", { class: "name" }, reference ?? "none"),
     element("td", {}, token === null ? "no token" : `token ${token}`),
   );

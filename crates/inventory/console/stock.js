@@ -1,7 +1,7 @@
 // The tab of stock: what is on hand by SKU, what the ledger says, and whether the two agree.
 
 import { element, say } from "./dom.js";
-import { count, seconds, span } from "./format.js";
+import { count, seconds, span, units } from "./format.js";
 import { ledger } from "./ledger.js";
 import { sparkline } from "./sparkline.js";
 
@@ -76,12 +76,12 @@ export class Stock {
     const open = element("button", { type: "button", class: "name", "data-sku": sku }, sku);
     open.setAttribute("aria-label", `Ledger of ${sku}`);
     open.addEventListener("click", () => this.#show(sku));
-    const ago = (Date.now() - Date.parse(changed)) / 1000;
+    const ago = (this.#admin.now - Date.parse(changed)) / 1000;
     return element(
       "tr",
       {},
       element("th", { scope: "row" }, open),
-      element("td", {}, `${count(quantity)} units`),
+      element("td", {}, units(quantity)),
       element("td", {}, sparkline(ledger)),
       element("td", {}, `${span(ago)} ago`),
     );

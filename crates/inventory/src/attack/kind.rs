@@ -41,6 +41,8 @@ pub(crate) struct Described {
     off: &'static str,
     /// Whether the attack sells: then its figures have a stock.
     sells: bool,
+    /// Whether its callers make Postgres load.
+    loads: bool,
     /// The figure that the chart draws for both sides.
     chart: Drawn,
     /// The reason why this build can't run the attack.
@@ -68,8 +70,9 @@ impl Attack {
     fn described(self) -> Described {
         let (title, [does, on, off]) = (self.title(), self.texts());
         let sells = matches!(self, Self::LastUnit | Self::StoppedHolder);
-        let chart = if sells || self == Self::FrozenRedis { Drawn::Answered } else { Drawn::Loads };
-        Described { name: self, title, does, on, off, sells, chart, missing: self.missing() }
+        let loads = !sells && self != Self::KilledHolder;
+        let chart = if !loads || self == Self::FrozenRedis { Drawn::Answered } else { Drawn::Loads };
+        Described { name: self, title, does, on, off, sells, loads, chart, missing: self.missing() }
     }
 
     fn title(self) -> &'static str {
@@ -92,7 +95,7 @@ impl Attack {
         match self {
             Self::Breakdown => [
                 "A hot key expires, and 2,000 callers ask for it at the same moment. A load takes 20 ms.",
-                "Single flight: one load of the fleet answers all who wait.",
+                "Single flight: one load answers all that wait, in every instance.",
                 "GET, and where it finds nothing SELECT and SET: each caller loads for itself.",
             ],
             Self::Penetration => [
@@ -114,12 +117,12 @@ impl Attack {
             Self::LastUnit => [
                 "300 buyers want one unit each, of 100.",
                 "A lock of the item, and a transaction under its fence.",
-                "Read, then write: as the schemes without a lock of the lab do.",
+                "Read, then write, without a lock: the scheme \"no lock\" of the lab.",
             ],
             Self::StoppedHolder => [
                 "Ten holders of a lock are stopped between read and write, until a successor has sold.",
-                "The fence: who lost the lock can't begin a transaction.",
-                "The same lock without the fence: who goes on writes what it has read.",
+                "The fence: a holder that lost its lock can't begin a transaction.",
+                "The same lock without the fence: a holder that goes on writes what it read before.",
             ],
             Self::KilledHolder => [
                 "A process of the service is killed (SIGKILL) while it holds a lock for which 20 wait, each for 3 s at most.",
