@@ -78,7 +78,7 @@ test("a lock that another process holds is shown with its queue, found by search
   const asked = [1, 2, 3].map((n) => other.adjust(HOSTILE, -1, `<b>${n}`));
   const page = await Page.open(browser, `${here.ops}#locks`);
 
-  await page.reads("#locks-note", /need the admin token/);
+  await page.reads("#locks-note", /need the admin token .* The link that `make demo` prints brings it\.$/);
   await page.use("locks", "wrong");
   await page.reads("#locks-note", /not the one of this instance/);
   await page.use("locks", TOKEN);

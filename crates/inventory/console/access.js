@@ -2,6 +2,7 @@
 
 import { Refused } from "./admin.js";
 import { element, say } from "./dom.js";
+import { isLocal } from "./token.js";
 
 const NO_ROUTES = "ADMIN_TOKEN is not set on this instance, so it has no admin routes: nothing can be shown here.";
 
@@ -14,7 +15,9 @@ export class Access {
 
   /** In `parent`, with ids that begin with `name`. `body` is hidden without a token; `why` says what needs it. */
   constructor(parent, admin, { name, body, why }) {
-    [this.#admin, this.#body, this.#why] = [admin, body, why];
+    // A visitor of the demonstration has no other way to the token, and a reload forgets it.
+    const link = isLocal() ? " The link that `make demo` prints brings it." : "";
+    [this.#admin, this.#body, this.#why] = [admin, body, `${why}${link}`];
     const token = element("input", {
       id: `${name}-token`,
       type: "password",
