@@ -90,6 +90,7 @@ pub enum Force {
 
 /// What a forced release did.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Forced {
     /// How many holders the release cut off, or keeps from renewing their leases.
     pub holders: u64,
@@ -99,6 +100,7 @@ pub struct Forced {
 
 /// A holder or waiter, as administrators see it. The owner id is a bearer secret and is not shown.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Party {
     /// How the party holds or wants the resource.
     pub mode: Mode,
@@ -118,6 +120,7 @@ pub struct Party {
 
 /// A lock as administrators see it.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The holders.
     pub holders: Vec<Party>,
