@@ -203,7 +203,7 @@ pub(crate) fn announce_route(method: &'static str, route: &'static str, status: 
 /// When a recorder is installed already.
 pub fn install() -> Result<PrometheusHandle, BuildError> {
     let handle = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &stockade::metrics::BUCKETS)?
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), stockade::metrics::BUCKETS)?
         .install_recorder()?;
     stockade::metrics::describe();
     stockade::metrics::build_info();

@@ -86,8 +86,8 @@ names! {
 
 /// Histogram buckets in seconds for every `_seconds` metric: from a tenth of a millisecond, below which an uncontended
 /// lock seldom lies, to ten seconds.
-pub const BUCKETS: [f64; 16] =
-    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+pub const BUCKETS: &[f64] =
+    &[0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 fn describe_one(name: &'static str, text: &'static str) {
     use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
