@@ -31,7 +31,7 @@ impl Locks {
         self.request(Key::of(resource), Mode::Read)
     }
 
-    /// An exclusive lock on all of these resources, or on none: from 1 to [`MultiRequest::MOST`] resources of one type.
+    /// An exclusive lock on all of these resources, or on none: from 1 to [`MultiRequest::MAX`] resources of one type.
     /// A resource that is named twice is locked once.
     ///
     /// The locks are acquired in one global order, whatever the order here. Two callers that name the same resources in

@@ -105,16 +105,16 @@ pub enum LockError {
         /// The permits that the present holders or waiters asked for.
         present: u32,
     },
-    /// A lock on several resources was asked for with none of them, or with more than [`MultiRequest::MOST`]. Nothing
+    /// A lock on several resources was asked for with none of them, or with more than [`MultiRequest::MAX`]. Nothing
     /// was sent.
     ///
-    /// [`MultiRequest::MOST`]: crate::lock::MultiRequest::MOST
-    #[error("a lock on several resources takes 1 to {most} of them, not {given}")]
+    /// [`MultiRequest::MAX`]: crate::lock::MultiRequest::MAX
+    #[error("a lock on several resources takes 1 to {max} of them, not {given}")]
     Count {
-        /// How many were named. Counting stops at one more than `most`.
+        /// How many were named. Counting stops at one more than `max`.
         given: usize,
         /// The most allowed.
-        most: usize,
+        max: usize,
     },
     /// The lock was lost before the operation could be done. Either an attempt on several resources lost one that it
     /// held already while it waited for another, or a guard lost its lock. Nothing is held.

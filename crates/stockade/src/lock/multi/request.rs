@@ -27,12 +27,12 @@ request_setters!(MultiRequest);
 
 impl MultiRequest {
     /// The most resources of one request.
-    pub const MOST: usize = 64;
+    pub const MAX: usize = 64;
 
     pub(in crate::lock) fn new(shared: Arc<Shared>, keys: impl Iterator<Item = Result<Key, KeyError>>) -> Self {
         let terms = Terms::new(shared.lease);
         // One more than allowed is enough to refuse. The iterator may be endless.
-        Self { shared, keys: keys.take(Self::MOST + 1).collect(), terms }
+        Self { shared, keys: keys.take(Self::MAX + 1).collect(), terms }
     }
 
     /// Waits until all are held. Must be polled within a tokio runtime.
@@ -107,8 +107,8 @@ impl MultiRequest {
     /// index of its attempt.
     fn attempts(&self) -> Result<(Vec<Attempt>, Arc<[usize]>), LockError> {
         let keys = self.keys.as_ref().map_err(Clone::clone)?;
-        if keys.is_empty() || keys.len() > Self::MOST {
-            return Err(LockError::Count { given: keys.len(), most: Self::MOST });
+        if keys.is_empty() || keys.len() > Self::MAX {
+            return Err(LockError::Count { given: keys.len(), max: Self::MAX });
         }
         let mut sorted: Vec<&Key> = keys.iter().collect();
         sorted.sort_unstable_by_key(|key| order(key));

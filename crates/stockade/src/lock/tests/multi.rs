@@ -70,7 +70,7 @@ async fn a_bad_request_is_refused_before_the_store_sees_it() {
             [
                 LockError::Key(_),
                 LockError::Count { given: 0, .. },
-                LockError::Count { given: 65, most: 64 },
+                LockError::Count { given: 65, max: 64 },
                 LockError::Tag,
                 LockError::Duration { what: "lease", .. },
                 LockError::Duration { what: "max_hold", .. },
@@ -79,7 +79,7 @@ async fn a_bad_request_is_refused_before_the_store_sees_it() {
         "{errors:?}"
     );
     assert_eq!(store.acquires(), 0);
-    let most: Vec<Key> = (0..MultiRequest::MOST).map(|id| Key::new("stock", &id.to_string()).unwrap()).collect();
+    let most: Vec<Key> = (0..MultiRequest::MAX).map(|id| Key::new("stock", &id.to_string()).unwrap()).collect();
     assert_eq!(locks.write_keys(most).acquire().await.unwrap().tokens().count(), 64);
 }
 
