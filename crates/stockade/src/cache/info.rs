@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 /// The source of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
     /// The memory of this process.

@@ -17,7 +17,7 @@ use crate::resource::{Key, KeyError, find_by_text};
 /// tag, and neither do two views of one value: a client with the answer for one user never gets 304 for another user's.
 ///
 /// `Display` writes it as in the header, with its quotes: `"41-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntityTag {
     version: u64,
     hash: u128,

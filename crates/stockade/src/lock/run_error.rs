@@ -8,7 +8,7 @@ pub enum RunError<E> {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The lock was lost while the work ran. The work was cancelled at its current await.
-    #[error("the lock was lost while the work ran ({}): it was cancelled", .0.as_str())]
+    #[error("the lock was lost while the work ran ({0}): it was cancelled")]
     Lost(LossReason),
     /// The work itself failed, under the lock.
     #[error(transparent)]

@@ -6,7 +6,7 @@ use super::{OnReject, Upload};
 use crate::lock::Mode;
 
 /// What a read does when the lock store is unavailable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnStoreError {
     /// Answers 503, as for every write.
@@ -17,7 +17,7 @@ pub enum OnStoreError {
 }
 
 /// When the lock is released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Until {
     /// When the handler has returned its response.

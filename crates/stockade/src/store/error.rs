@@ -118,7 +118,7 @@ pub enum LockError {
     },
     /// The lock was lost before the operation could be done. Either an attempt on several resources lost one that it
     /// held already while it waited for another, or a guard lost its lock. Nothing is held.
-    #[error("the lock on a `{}` was lost ({}): nothing is held, try again", key.label(), reason.as_str())]
+    #[error("the lock on a `{}` was lost ({reason}): nothing is held, try again", key.label())]
     Lost {
         /// The resource that was lost.
         key: Key,
@@ -143,7 +143,7 @@ pub enum LockError {
 }
 
 /// What a key of a lock should hold, when the key holds something else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misplaced {
     /// The state of the lock: who holds it.

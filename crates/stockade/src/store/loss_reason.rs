@@ -1,3 +1,5 @@
+use std::fmt;
+
 /// Why a holder no longer owns its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -27,5 +29,12 @@ impl LossReason {
             Self::StoreLostData => "store_lost_data",
             Self::HandedOver => "handed_over",
         }
+    }
+}
+
+/// Writes [`LossReason::as_str`].
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct Attempt {
 }
 
 /// What a release found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
     /// The resource was ours. It is now free, or handed to the next waiter.
@@ -78,7 +78,7 @@ pub enum Released {
 }
 
 /// Whether a forced release waits for shared holders: readers, or holders of permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Force {
     /// Every holder is cut off at once.

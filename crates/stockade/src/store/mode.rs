@@ -1,3 +1,5 @@
+use std::fmt;
+
 /// How a resource is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -18,5 +20,12 @@ impl Mode {
             Self::Write => "write",
             Self::Permit => "permit",
         }
+    }
+}
+
+/// Writes [`Mode::as_str`].
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }

@@ -9,7 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 /// Neither tells `Some(None)` from `None` in an `Option` of an `Option`. JSON has no infinite numbers and no NaN, and
 /// stores them as `null`: a value with such a number can't be read back and is loaded on every read, or, if the number
 /// is in an `Option`, comes back with `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
     /// JSON: readable with `redis-cli`.

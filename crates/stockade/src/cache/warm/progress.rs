@@ -23,7 +23,7 @@ pub struct WarmReport {
 }
 
 /// Whether a warm-up goes on, or how it ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarmState {
     /// The warm-up has not begun, or goes on.
