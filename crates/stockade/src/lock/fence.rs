@@ -36,7 +36,13 @@ impl Fence {
         self.ownership.token
     }
 
-    /// Why the ownership ended, if it did; judged by the local clock, without asking the store.
+    /// Whether the holder may still believe in its lease, by the local clock and without asking the store.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.loss().is_none()
+    }
+
+    /// Why the ownership ended, if it did; judged as by [`Fence::is_held`].
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
         self.ownership.loss()

@@ -49,7 +49,13 @@ impl MultiFence {
         self.fences.iter().find(|fence| fence.key() == key)
     }
 
-    /// The first known loss among them, by the local clock and without asking the store.
+    /// Whether the holder may still believe in all leases, by the local clock and without asking the store.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.loss().is_none()
+    }
+
+    /// The first known loss among them; judged as by [`MultiFence::is_held`].
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
         self.fences.iter().find_map(Fence::loss)

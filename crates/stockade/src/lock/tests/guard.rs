@@ -60,6 +60,7 @@ async fn a_hold_beyond_its_limit_is_told_and_hands_over() {
     let next = locks.write(&Sku("1")).wait(Duration::from_secs(5)).acquire().await.unwrap();
     assert_eq!(guard.loss(), Some(LossReason::Expired));
     assert!(next.token() > guard.token());
+    assert!(next.fence().is_held() && !guard.fence().is_held());
     assert_eq!(guard.release().await.unwrap(), Released::Lost);
     assert!(next.is_held());
 }

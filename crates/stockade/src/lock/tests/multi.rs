@@ -152,6 +152,7 @@ async fn the_longest_hold_begins_when_all_are_held() {
     assert_eq!(told.expect("not told"), LossReason::Expired);
     let next = locks.write_keys(keys).wait(Duration::from_secs(5)).acquire().await.unwrap();
     assert!(next.is_held() && !all.is_held());
+    assert!(next.fences().is_held() && !all.fences().is_held());
     assert_eq!(all.release().await.unwrap(), Released::Lost);
     assert!(next.is_held());
 }
