@@ -239,12 +239,6 @@ impl Guard {
             None => Ok(Released::StillHeld),
         }
     }
-
-    /// Sends the release without waiting for its outcome, exactly as dropping the guard does. At the end of a program
-    /// use [`Guard::release`] instead: a runtime that stops may not send the release any more.
-    pub fn release_detached(self) {
-        drop(self);
-    }
 }
 
 /// A way to a guard of an ownership for as long as another guard of it lives.

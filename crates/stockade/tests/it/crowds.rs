@@ -69,9 +69,8 @@ async fn ten_thousand_rounds_leave_no_key_no_task_and_no_renewal() {
     for n in 0..10_000 {
         let guard = locks.write(&Item(n % 7)).lease(lease).acquire().await.unwrap();
         match n % 3 {
-            0 => drop(guard),
-            1 => guard.release_detached(),
-            _ => drop(guard.release().await.unwrap()),
+            0 => drop(guard.release().await.unwrap()),
+            _ => drop(guard),
         }
     }
     let settled = async {

@@ -147,7 +147,7 @@ impl Load {
         let limit = Instant::now() + LIMIT;
         for name in names.collect::<Vec<_>>().iter().cycle() {
             match self.processes[0].write(&Item(name.clone())).wait(Duration::ZERO).acquire().await {
-                Ok(guard) => return guard.release_detached(),
+                Ok(guard) => return drop(guard),
                 Err(error) => assert!(Instant::now() < limit, "never served again: {error}"),
             }
             sleep(Duration::from_millis(5)).await;

@@ -78,9 +78,4 @@ impl MultiGuard {
     pub async fn release(self) -> Result<Released, LockError> {
         self.held.release().await
     }
-
-    /// Sends the releases without waiting for their outcome. The same as dropping the guard, under a name.
-    pub fn release_detached(self) {
-        drop(self);
-    }
 }
