@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc, time::Duration};
 #[cfg(feature = "redlock")]
 use super::dial::process_of;
 use super::{ConnectError, Pool, Source, address::TlsOptions, claims::Claims, dial::Dialer};
-use crate::resource::Namespace;
+use crate::resource::{KeyError, Namespace};
 
 /// The limits of a command time-out. Sums of several time-outs are within what clocks can count.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -113,13 +113,23 @@ impl Redis {
     ///
     /// # Panics
     ///
-    /// Unless the name matches `[a-z0-9_-]+`.
+    /// If [`Redis::try_namespace`] would return an error.
     #[must_use]
+    #[track_caller]
     pub fn namespace(self, name: &str) -> Self {
-        match Namespace::new(name) {
-            Ok(namespace) => Self { namespace, ..self },
+        match self.try_namespace(name) {
+            Ok(redis) => redis,
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// [`Redis::namespace`] with a name that is known only when the program runs, such as a setting.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Name`] unless the name matches `[a-z0-9_-]+`.
+    pub fn try_namespace(self, name: &str) -> Result<Self, KeyError> {
+        Ok(Self { namespace: Namespace::new(name)?, ..self })
     }
 
     /// A pool of the same configuration for the application's own commands.

@@ -16,7 +16,7 @@ pub(crate) use heads::Heads;
 pub(crate) use key::find_by_text;
 pub use key::{Key, Label};
 pub(crate) use name::is_name;
-pub use namespace::Namespace;
+pub(crate) use namespace::Namespace;
 
 use std::borrow::Cow;
 

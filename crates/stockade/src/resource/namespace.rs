@@ -4,15 +4,11 @@ use super::{KeyError, is_name};
 
 /// The first part of every key and channel: `<namespace>:v1:`, with the version of the key layout behind the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Namespace(Arc<str>);
+pub(crate) struct Namespace(Arc<str>);
 
 impl Namespace {
-    /// Checks the name.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError::Name`] unless it matches `[a-z0-9_-]+`.
-    pub fn new(name: &str) -> Result<Self, KeyError> {
+    /// Checks the name: `[a-z0-9_-]+`.
+    pub(crate) fn new(name: &str) -> Result<Self, KeyError> {
         if !is_name(name) {
             return Err(KeyError::Name(name.to_owned()));
         }

@@ -3,7 +3,10 @@
 use stockade_testbed::RedisServer;
 
 use super::{append, open, up};
-use crate::redis::{ConnectError, Redis};
+use crate::{
+    redis::{ConnectError, Redis},
+    resource::KeyError,
+};
 
 async fn refusal(url: &str) -> ConnectError {
     Redis::connect(url).await.expect_err(url)
@@ -12,6 +15,13 @@ async fn refusal(url: &str) -> ConnectError {
 /// A node without slots. It still tells clients that it is part of a cluster.
 async fn node() -> RedisServer {
     RedisServer::builder().cluster_node().start().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_no_name_is_refused() {
+    let redis = Redis::connect("redis://127.0.0.1:1").await.unwrap();
+    assert_eq!(redis.clone().try_namespace("My Shop").unwrap_err(), KeyError::Name("My Shop".into()));
+    assert_eq!(redis.try_namespace("my_shop").unwrap().key_prefix().to_string(), "my_shop:v1:");
 }
 
 #[tokio::test]
