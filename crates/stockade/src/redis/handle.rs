@@ -28,6 +28,7 @@ struct Server {
 
 /// Settings of [`Redis`].
 #[derive(Debug)]
+#[must_use = "a builder does nothing until `connect()`"]
 pub struct RedisBuilder {
     source: Source,
     tls: Option<TlsOptions>,
@@ -36,22 +37,18 @@ pub struct RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// How long one command may take from its sending, and how long [`RedisBuilder::connect`] may take in all. Default
-    /// 250 ms.
+    /// How long one command may take from its sending, and how long [`RedisBuilder::connect`] may take in all. From 1 ms
+    /// to 1 h; [`RedisBuilder::connect`] refuses anything else. Default 250 ms.
     ///
     /// While the connection delivers replies to other commands, a command may take four times as long: only a
     /// connection that is silent for this time counts as failed. The commands of a burst wait for their place on the
     /// connection before they are sent. A lock attempt waits there for as long as its own wait allows, any other
     /// command for at most twenty times this.
-    ///
-    /// Less than 1 ms counts as 1 ms, and more than an hour as an hour.
-    #[must_use]
     pub fn command_timeout(self, timeout: Duration) -> Self {
-        Self { timeout: timeout.clamp(SHORTEST, LONGEST), ..self }
+        Self { timeout, ..self }
     }
 
     /// Accepts a server that may evict keys. Right for a cache, wrong for locks.
-    #[must_use]
     pub fn allow_eviction(self) -> Self {
         Self { eviction: true, ..self }
     }
@@ -59,7 +56,6 @@ impl RedisBuilder {
     /// Which authorities to trust over TLS, and which certificate to show. Default: the authorities of the operating
     /// system, and no certificate.
     #[cfg(feature = "tls")]
-    #[must_use]
     pub fn tls(self, options: TlsOptions) -> Self {
         Self { tls: Some(options), ..self }
     }
@@ -75,6 +71,11 @@ impl RedisBuilder {
     /// [`ConnectError`] for problems that waiting can't mend. An unreachable server is no error, and neither is a
     /// replica that sentinels or a cluster may promote.
     pub async fn connect(self) -> Result<Redis, ConnectError> {
+        if !(SHORTEST..=LONGEST).contains(&self.timeout) {
+            let reason =
+                format!("the command time-out is {:?}: it must be within {SHORTEST:?} and {LONGEST:?}", self.timeout);
+            return Err(ConnectError::Config { reason });
+        }
         let (topology, pool) = self.source.into_parts(self.tls.as_ref())?;
         let dialer = Dialer::new(topology, self.timeout, self.eviction);
         let run_id = match dialer.check().await {

@@ -1,4 +1,6 @@
-//! Servers that answer but can't be used, so that waiting does not help.
+//! Servers that answer but can't be used, and settings that can't, so that waiting does not help.
+
+use std::time::Duration;
 
 use stockade_testbed::RedisServer;
 
@@ -22,6 +24,18 @@ async fn a_namespace_that_is_no_name_is_refused() {
     let redis = Redis::connect("redis://127.0.0.1:1").await.unwrap();
     assert_eq!(redis.clone().try_namespace("My Shop").unwrap_err(), KeyError::Name("My Shop".into()));
     assert_eq!(redis.try_namespace("my_shop").unwrap().key_prefix().to_string(), "my_shop:v1:");
+}
+
+#[tokio::test]
+async fn a_command_time_out_that_no_clock_keeps_is_refused() {
+    let connect = async |timeout| Redis::builder("redis://127.0.0.1:1").command_timeout(timeout).connect().await;
+    for timeout in [Duration::ZERO, Duration::from_micros(999), Duration::from_secs(3601), Duration::MAX] {
+        let refused = connect(timeout).await.unwrap_err();
+        assert!(matches!(refused, ConnectError::Config { .. }), "{refused}");
+    }
+    for timeout in [Duration::from_millis(1), Duration::from_secs(3600)] {
+        connect(timeout).await.unwrap();
+    }
 }
 
 #[tokio::test]
