@@ -6,7 +6,7 @@ use crate::store::{LockEvent, LockStore, MemoryStore, Observer};
 /// Settings of [`Locks`].
 #[derive(Clone, Debug)]
 pub struct LocksBuilder {
-    lease: Duration,
+    pub(super) lease: Duration,
     max_waiters: u32,
     delegate: bool,
     delegation: delegations::Settings,
