@@ -1,6 +1,7 @@
 //! Distributed locks that are safe to put on a route, and a cache-aside that never keeps a stale value.
 //!
 #![cfg_attr(all(feature = "axum", feature = "postgres"), doc = include_str!("guide.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "axum"), allow(dead_code, reason = "what only the route lock needs"))]
 
 mod breaker;
