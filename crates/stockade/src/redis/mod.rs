@@ -45,3 +45,7 @@ pub(crate) use tests::{
     crowd::{leisurely, slow},
     until::{LIMIT, eventually, retried, until},
 };
+
+/// The crate of [`Pool`] and of the configurations in [`Source`], and with it `redis`, in the versions used here.
+#[doc(no_inline)]
+pub use deadpool_redis;

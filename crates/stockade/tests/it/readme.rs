@@ -56,6 +56,20 @@ fn the_project_page_lists_every_feature_and_says_which_are_on_by_default() {
     assert_eq!(listed.collect::<BTreeSet<_>>(), real);
 }
 
+#[test]
+fn the_guide_names_the_versions_of_the_crates_in_the_interface() {
+    let (guide, manifest) = (text("crates/stockade/src/guide.md"), text("Cargo.toml"));
+    let table = guide.split("\n# Versions of other crates\n").nth(1).unwrap();
+    let rows = table.lines().filter_map(|row| row.strip_prefix("| `")?.split_once("` | "));
+    let named: Vec<_> = rows.filter_map(|(name, rest)| Some((name, rest.split_once(" | ")?.0))).collect();
+    assert_eq!(named.len(), 8, "{named:?}");
+    for (name, version) in named {
+        let line = manifest.lines().find_map(|line| line.strip_prefix(&format!("{name} = "))).unwrap();
+        let required = line.split('"').nth(1).unwrap();
+        assert!(format!("{required}.").starts_with(&format!("{version}.")), "{name}: {version}, {required}");
+    }
+}
+
 /// All Rust sources under a folder.
 fn sources(folder: &Path) -> String {
     let mut text = String::new();

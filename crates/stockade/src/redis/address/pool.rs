@@ -6,6 +6,18 @@ use super::topology::Topology;
 use crate::redis::ConnectError;
 
 /// A deadpool-redis pool for the application's own commands, of the kind that fits the topology. Cheap to clone.
+///
+/// ```no_run
+/// use stockade::redis::{Pool, deadpool_redis::redis::AsyncCommands};
+///
+/// # async fn example(redis: stockade::Redis) -> Result<(), Box<dyn std::error::Error>> {
+/// if let Some(Pool::Single(pool)) = redis.pool() {
+///     let mut connection = pool.get().await?;
+///     let visits: u64 = connection.incr("visits", 1).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Pool {
