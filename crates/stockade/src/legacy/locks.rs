@@ -22,13 +22,16 @@ pub struct SetnxLocks {
 }
 
 impl SetnxLocks {
-    /// Classic locks whose keys hold seconds. Must be called within a tokio runtime, which then runs the releases in
-    /// the background.
+    /// Classic locks whose keys hold seconds. The present tokio runtime runs their releases in the background.
     ///
     /// # Errors
     ///
     /// [`SetnxError::Cluster`] if the Redis is a cluster. Only [`Locks`](crate::Locks) can find the node that has a
     /// key.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn new(redis: &Redis) -> Result<Self, SetnxError> {
         if redis.is_cluster() {
             return Err(SetnxError::Cluster);

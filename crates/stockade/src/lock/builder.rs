@@ -32,7 +32,11 @@ impl Default for LocksBuilder {
 }
 
 impl Locks {
-    /// Locks on a Redis with the default settings. Must be called within a tokio runtime.
+    /// Locks on a Redis with the default settings.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     #[must_use]
     pub fn new(redis: &crate::Redis) -> Self {
         Self::builder().redis(redis)
@@ -164,6 +168,10 @@ impl LocksBuilder {
     }
 
     /// Locks on a Redis.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     #[must_use]
     pub fn redis(self, redis: &crate::Redis) -> Locks {
         let store = crate::store::RedisStore::open(redis, self.redis);

@@ -134,13 +134,17 @@ impl RedlockBuilder {
         Ok(())
     }
 
-    /// Starts connecting. Must be called within a tokio runtime. An unreachable server is no error.
+    /// Starts connecting. An unreachable server is no error.
     ///
     /// # Errors
     ///
     /// [`RedlockError`]. Two servers are known to be the same by their address, or if [`Redis::connect`] found the same
     /// run at both. If one was not reached then, the duplicate is found later: the log says so, and it counts as a
     /// server that is down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn build(self) -> Result<Locks, RedlockError> {
         if self.servers.len() < FEWEST {
             return Err(RedlockError::TooFew { given: self.servers.len() });

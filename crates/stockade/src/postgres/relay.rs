@@ -46,10 +46,14 @@ pub struct Relay {
 
 impl Relay {
     /// Starts a relay for these caches, see [`Cache::invalidator`](crate::cache::Cache::invalidator). Rows of other
-    /// caches are left to the relays that know those. Call it within a tokio runtime.
+    /// caches are left to the relays that know those.
     ///
     /// `pool` must be the pool of the transactions of this process, or a clone of it. With another pool, even to the
     /// same database, each invalidation is made twice.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn spawn(pool: PgPool, caches: impl IntoIterator<Item = Invalidator>) -> Self {
         let worker = Arc::new(Worker::new(pool, caches.into_iter().collect()));
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());

@@ -66,11 +66,11 @@ impl<K: Resource> BloomBuilder<K> {
         Self { source: Some(source), ..self }
     }
 
-    /// Builds the handle. Must be called within a tokio runtime.
+    /// Builds the handle.
     ///
     /// # Panics
     ///
-    /// If [`BloomBuilder::try_build`] would return an error.
+    /// If [`BloomBuilder::try_build`] would return an error, and outside of a tokio runtime.
     #[must_use]
     pub fn build(self) -> Bloom {
         match self.try_build() {
@@ -79,11 +79,15 @@ impl<K: Resource> BloomBuilder<K> {
         }
     }
 
-    /// Builds the handle. Must be called within a tokio runtime.
+    /// Builds the handle.
     ///
     /// # Errors
     ///
     /// [`BuildError::Name`], [`BuildError::Setting`], [`BuildError::Cluster`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn try_build(self) -> Result<Bloom, BuildError> {
         if !crate::resource::is_name(self.name) {
             return Err(crate::resource::KeyError::Name(self.name.to_owned()).into());

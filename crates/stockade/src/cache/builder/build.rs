@@ -28,14 +28,14 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Builds the cache. Call it within a tokio runtime.
+    /// Builds the cache.
     ///
     /// The cache connects to Redis in the background. The first reads wait for the connection, for one command time-out
     /// in all. Later reads go on without Redis until it is connected.
     ///
     /// # Panics
     ///
-    /// If [`CacheBuilder::try_build`] would return an error.
+    /// If [`CacheBuilder::try_build`] would return an error. On a Redis also outside of a tokio runtime.
     #[must_use]
     pub fn build(self) -> Cache<K, V> {
         match self.try_build() {
@@ -44,11 +44,15 @@ where
         }
     }
 
-    /// Builds the cache. Call it within a tokio runtime.
+    /// Builds the cache, as [`CacheBuilder::build`].
     ///
     /// # Errors
     ///
     /// [`BuildError`].
+    ///
+    /// # Panics
+    ///
+    /// On a Redis, outside of a tokio runtime.
     pub fn try_build(mut self) -> Result<Cache<K, V>, BuildError> {
         let lease = self.check()?;
         let load = self.loader.take().ok_or(BuildError::NoLoader(self.name))?;
