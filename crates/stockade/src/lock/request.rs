@@ -131,7 +131,7 @@ impl LockRequest {
         tried(self.wait(Duration::ZERO).acquire().await)
     }
 
-    /// Runs `work` under the lock and releases it.
+    /// Runs `work` under the lock, releases the lock, and returns what the work returned.
     ///
     /// When the lock is lost, the work is cancelled: its future is dropped at its current await. Work that has ended is
     /// never reported as cancelled, so fence the writes at the end of the work, as in a handler. Dropping the returned
@@ -147,24 +147,24 @@ impl LockRequest {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let locks = Locks::memory();
-    /// let lines = locks.write(&Job("nightly")).run(async |fence| {
+    /// let parsed = locks.write(&Job("nightly")).run(async |fence| {
     ///     println!("token {}", fence.token());
-    ///     std::io::Result::Ok(3)
+    ///     "3".parse::<u32>()
     /// });
-    /// assert_eq!(lines.await?, 3);
+    /// assert_eq!(parsed.await??, 3); // the one `?` is for the lock, the other for the work
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled, [`RunError::Work`]
-    /// with the error of the work. A release that fails afterwards changes neither result nor error: the failure is
-    /// logged, and the release is repeated in the background.
-    pub async fn run<F, Fut, T, E>(self, work: F) -> Result<T, RunError<E>>
+    /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled. A release that fails
+    /// afterwards does not change the result of the work: the failure is logged, and the release is repeated in the
+    /// background.
+    pub async fn run<F, Fut>(self, work: F) -> Result<Fut::Output, RunError>
     where
         F: FnOnce(Fence) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
+        Fut: Future,
     {
         let guard = self.acquire().await?;
         let fence = guard.fence();
@@ -217,12 +217,12 @@ pub(super) fn tried<G>(acquired: Result<G, LockError>) -> Result<Option<G>, Lock
 
 /// Drops the work when the lock is lost before its end, and the release with it, which owns the guard. A release that
 /// goes wrong after the work is logged: the result stands.
-pub(super) async fn run_under<T, E>(
+pub(super) async fn run_under<T>(
     lock: &Label,
-    work: impl Future<Output = Result<T, E>>,
+    work: impl Future<Output = T>,
     lost: impl Future<Output = LossReason>,
     release: impl Future<Output = Result<Released, LockError>>,
-) -> Result<T, RunError<E>> {
+) -> Result<T, RunError> {
     let worked = tokio::select! {
         biased;
         worked = work => worked,
@@ -233,5 +233,5 @@ pub(super) async fn run_under<T, E>(
         Ok(Released::Lost) => tracing::warn!(%lock, "the lock was lost before the work ended"),
         Err(error) => tracing::warn!(%lock, %error, "release after work failed"),
     }
-    worked.map_err(RunError::Work)
+    Ok(worked)
 }

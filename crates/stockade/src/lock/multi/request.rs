@@ -67,7 +67,7 @@ impl MultiRequest {
         tried(self.wait(Duration::ZERO).acquire().await)
     }
 
-    /// Runs `work` under the locks and releases them, like [`LockRequest::run`](crate::lock::LockRequest::run) for one.
+    /// Runs `work` under the locks, releases them, and returns what the work returned, like [`LockRequest::run`](crate::lock::LockRequest::run) for one.
     /// The loss of any lock cancels the work.
     ///
     /// ```
@@ -80,9 +80,7 @@ impl MultiRequest {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let locks = Locks::memory();
-    /// let counted = locks.write_all(&[Shelf(1), Shelf(2)]).run(async |fences| {
-    ///     std::io::Result::Ok(fences.iter().count())
-    /// });
+    /// let counted = locks.write_all(&[Shelf(1), Shelf(2)]).run(async |fences| fences.iter().count());
     /// assert_eq!(counted.await?, 2);
     /// # Ok(())
     /// # }
@@ -90,13 +88,12 @@ impl MultiRequest {
     ///
     /// # Errors
     ///
-    /// [`RunError::Lock`] if the work did not start, [`RunError::Lost`] if it was cancelled, [`RunError::Work`] with
-    /// its own error. A release that fails afterwards changes neither result nor error. It is logged, and repeated in
-    /// the background.
-    pub async fn run<F, Fut, T, E>(self, work: F) -> Result<T, RunError<E>>
+    /// [`RunError::Lock`] if the work did not start, [`RunError::Lost`] if it was cancelled. A release that fails
+    /// afterwards does not change the result of the work. It is logged, and repeated in the background.
+    pub async fn run<F, Fut>(self, work: F) -> Result<Fut::Output, RunError>
     where
         F: FnOnce(MultiFence) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
+        Fut: Future,
     {
         let guard = self.acquire().await?;
         let fences = guard.fences();
