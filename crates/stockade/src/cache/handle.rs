@@ -30,6 +30,7 @@ impl<K: Resource, V> Cache<K, V> {
     }
 
     /// Drops the value in every process and voids its running loads. Call it after the write was committed. Idempotent.
+    /// If the future is dropped, it may or may not be done: call it again.
     ///
     /// # Errors
     ///
@@ -42,7 +43,7 @@ impl<K: Resource, V> Cache<K, V> {
 
     /// Drops every value to which its loader gave this tag ([`Loaded::tags`](super::Loaded::tags)), in every process,
     /// and voids the running loads of such values. It takes one script, however many values there are. Call it after
-    /// the write was committed. Idempotent.
+    /// the write was committed. Idempotent. If the future is dropped, it may or may not be done: call it again.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl<K: Resource, V> Cache<K, V> {
 
     /// Drops every value and every remembered absence of this cache's name, in every process, and voids all running
     /// loads. It takes one script, however many values there are. Redis frees their memory when they expire or are
-    /// loaded again. Idempotent.
+    /// loaded again. Idempotent. If the future is dropped, it may or may not be done: call it again.
     ///
     /// Use it when rows changed without Stockade, for instance by an import, or when the loader was wrong. Afterwards
     /// every read is a load, within the limits of loads. A strict cache can be cleared too, but it is not told before a
@@ -193,6 +194,8 @@ where
     /// Refuses new loads, waits up to `limit` for running loads, gives up the rest, and closes the connection. Reads
     /// that still wait then, also for the load of another process, end with [`CacheError::ShuttingDown`]. Loads that
     /// are given up have one more second to give back their leases.
+    ///
+    /// If the future is dropped, new loads stay refused, and the rest is not done: call it again.
     pub async fn shutdown(&self, limit: Duration) {
         self.core.shutdown(limit).await;
     }

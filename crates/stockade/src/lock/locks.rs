@@ -201,7 +201,8 @@ impl Locks {
         self.shared.taken_away.cancelled().await;
     }
 
-    /// The encoded keys of all locks that are held or waited for over the whole fleet, at most `limit` of them.
+    /// The encoded keys of all locks that are held or waited for over the whole fleet, at most `limit` of them. Changes
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -230,6 +231,9 @@ impl Locks {
     /// database then refuses every transaction that the old holder begins after the claim. The token of the next holder
     /// is above the claim.
     ///
+    /// After an error, or if the future is dropped, the lock may have been taken: look with [`Locks::inspect`]. A second
+    /// call would take it from the next holder.
+    ///
     /// # Errors
     ///
     /// [`LockError::Key`], [`LockError::Unavailable`].
@@ -244,6 +248,8 @@ impl Locks {
     /// - It waits up to `limit` until all guards are gone. Their leases are renewed meanwhile.
     /// - It releases the locks that are left, tells their guards ([`LossReason::Forced`](super::LossReason::Forced)),
     ///   and ends all tasks.
+    ///
+    /// If the future is dropped, nothing more is granted, and the rest is not done: call it again.
     pub async fn shutdown(&self, limit: Duration) {
         self.shared.shutdown(limit).await;
     }

@@ -64,7 +64,7 @@ impl Relay {
 
     /// Applies every kept row again, and returns how many invalidations there were. Use it when the store of a cache
     /// may hold values that were invalidated in the last 10 minutes, for instance after a backup was restored. For a
-    /// new run of a store the relay does this by itself.
+    /// new run of a store the relay does this by itself. If the future is dropped, some rows may not have been applied.
     ///
     /// # Errors
     ///

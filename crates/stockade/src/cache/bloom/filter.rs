@@ -109,7 +109,7 @@ impl Bloom {
         answers
     }
 
-    /// Adds ids. Idempotent.
+    /// Adds ids. Idempotent. If the future is dropped, some may not have been added.
     ///
     /// Call it before the rows commit, in their transaction and after the transaction's first write, since
     /// `postgres::settled` waits only for transactions that have written. `postgres::Tx::add` (feature `postgres`) does
