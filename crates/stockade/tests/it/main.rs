@@ -27,4 +27,5 @@ mod route_lock;
 mod runtimes;
 #[cfg(feature = "postgres")]
 mod stalled_holder;
+mod types;
 mod world;
