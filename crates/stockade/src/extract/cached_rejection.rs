@@ -61,6 +61,33 @@ impl From<&CacheError> for Rejection {
     }
 }
 
+/// For `?` in a handler that asks a cache itself. The log already says why a load failed.
+///
+/// ```
+/// # use std::borrow::Cow;
+/// # use axum::extract::State;
+/// # use stockade::{Cache, Resource};
+/// use stockade::route_lock::{Problem, Rejection};
+/// # #[derive(Clone)]
+/// # struct Sku(String);
+/// # impl Resource for Sku {
+/// #     const KIND: &'static str = "stock";
+/// #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
+/// # }
+///
+/// async fn two(State(stocks): State<Cache<Sku, u64>>) -> Result<String, Rejection> {
+///     let found = stocks.get(&Sku("85123A".into())).await?;
+///     let stock = found.value.ok_or(Problem::NotFound)?;
+///     Ok(format!("{stock} are left"))
+/// }
+/// # let _: axum::routing::MethodRouter<Cache<Sku, u64>> = axum::routing::get(two);
+/// ```
+impl From<CacheError> for Rejection {
+    fn from(error: CacheError) -> Self {
+        Self::from(&error)
+    }
+}
+
 impl<R: IntoResponse> IntoResponse for CachedRejection<R> {
     fn into_response(self) -> Response {
         match self {
