@@ -36,6 +36,37 @@ use crate::{Cache, Resource};
 /// }
 /// ```
 ///
+/// Routes that fit any state, as those of a library, take it from every state that has the cache:
+///
+/// ```
+/// # use std::{borrow::Cow, convert::Infallible};
+/// # use axum::{Router, extract::FromRequestParts, http::request::Parts, routing::get};
+/// # use stockade::{Cache, Resource, extract::{Cached, FromCache}};
+/// # #[derive(Clone)]
+/// # struct Sku(String);
+/// # impl Resource for Sku {
+/// #     const KIND: &'static str = "stock";
+/// #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
+/// # }
+/// # impl<S: Sync> FromRequestParts<S> for Sku {
+/// #     type Rejection = Infallible;
+/// #     async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Infallible> { Ok(Sku("a".into())) }
+/// # }
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Stock { quantity: u64 }
+/// impl<S: AsRef<Cache<Sku, Stock>> + Send + Sync> FromCache<S> for Stock {
+///     type Key = Sku;
+///
+///     fn cache(state: &S) -> &Cache<Sku, Stock> {
+///         state.as_ref()
+///     }
+/// }
+///
+/// fn routes<S: AsRef<Cache<Sku, Stock>> + Clone + Send + Sync + 'static>() -> Router<S> {
+///     Router::new().route("/stock/{sku}", get(async |stock: Cached<Stock>| stock))
+/// }
+/// ```
+///
 /// A handler can take [`Cached<T>`](super::Cached) only for types that implement this trait. Under
 /// `#[axum::debug_handler]` the compiler names a missing implementation; without it, Axum only says that the function
 /// is no handler.

@@ -63,6 +63,9 @@ impl RouteLock {
 
     /// Locks the key that `key` finds in the request. `None` runs the request without a lock.
     ///
+    /// `key` sees headers and URI, but no path parameters by name. If the key has some, use [`RouteLock::by`]: its
+    /// extractor can read path and headers together.
+    ///
     /// If a request may name its resource wrongly, use [`RouteLock::try_key`]: with `Key::new(..).ok()` such a request
     /// would run without a lock.
     #[must_use]
