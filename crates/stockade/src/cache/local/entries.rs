@@ -60,7 +60,7 @@ pub(super) fn entries<V>(capacity: u64, heaviest: usize) -> Entries<V> {
 /// The number of shards, a power of two. A shard takes no entry heavier than its part of the capacity, so with many
 /// small shards large values would not fit.
 fn shards(capacity: u64, heaviest: usize) -> usize {
-    let heaviest = u64::try_from(heaviest + Key::MAX_LEN).unwrap_or(u64::MAX).saturating_add(OVERHEAD);
+    let heaviest = u64::try_from(heaviest.saturating_add(Key::MAX_LEN)).unwrap_or(u64::MAX).saturating_add(OVERHEAD);
     let roomy = usize::try_from(capacity / heaviest.saturating_mul(2)).unwrap_or(usize::MAX).max(1);
     let wanted = 4 * available_parallelism().map_or(1, NonZeroUsize::get);
     1 << wanted.min(roomy).ilog2()

@@ -47,6 +47,15 @@ fn a_value_read_before_an_invalidation_is_not_put_after_it() {
 }
 
 #[test]
+fn weights_without_a_limit_hold_values() {
+    for (capacity, heaviest) in [(u64::MAX, 1 << 10), (1 << 20, usize::MAX), (u64::MAX, usize::MAX)] {
+        let (local, a) = (Local::new(capacity, heaviest), key("a"));
+        assert!(local.put(local.reserve(&a), &a, entry(1, 8)));
+        assert!(local.get(a.as_str()).is_some());
+    }
+}
+
+#[test]
 fn a_reader_is_told_once_that_a_value_was_dropped_and_only_lately() {
     let local = Local::new(1 << 20, 1 << 10);
     let (a, b, now) = (key("a"), key("b"), Instant::now());
