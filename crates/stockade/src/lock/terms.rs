@@ -89,7 +89,7 @@ macro_rules! request_setters {
                 self
             }
 
-            /// The longest hold, counted from when everything that was asked for is held. A guard that reaches it loses
+            /// The longest hold, 1 ms or more, counted from when everything that was asked for is held. A guard that reaches it loses
             /// the lock with [`LossReason::Expired`](crate::lock::LossReason::Expired), and the lock goes to the next
             /// in the queue. Default: none.
             pub fn max_hold(mut self, max: Duration) -> Self {
@@ -124,6 +124,16 @@ fn within(what: &'static str, given: Duration, min: Duration, max: Duration) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_duration_names_only_limits_that_there_are() {
+        let refused = |terms: Terms| terms.check(Mode::Write).unwrap_err().to_string();
+        let terms = || Terms::new(Duration::from_secs(10));
+        let short = Terms { lease: Duration::from_millis(5), ..terms() };
+        assert_eq!(refused(short), "the lease is 5ms: it must be within 100ms and 300s");
+        let none = Terms { max_hold: Some(Duration::ZERO), ..terms() };
+        assert_eq!(refused(none), "the max_hold is 0ns: it must be 1ms or more");
+    }
 
     #[test]
     fn a_wait_is_bounded_or_has_no_end() {

@@ -17,7 +17,7 @@ pub enum LockError {
     #[error("a lock tag has at most 64 bytes and no control characters")]
     Tag,
     /// A duration is outside its limits.
-    #[error("the {what} is {given:?}: it must be within {min:?} and {max:?}")]
+    #[error("the {what} is {given:?}: it must be {}", range(*min, *max))]
     Duration {
         /// Which duration: `lease`, `delegation lease` or `max_hold`.
         what: &'static str,
@@ -25,7 +25,7 @@ pub enum LockError {
         given: Duration,
         /// The least allowed.
         min: Duration,
-        /// The most allowed.
+        /// The most allowed; [`Duration::MAX`] if there is no limit.
         max: Duration,
     },
     /// A semaphore has no permits, or too many.
@@ -140,6 +140,11 @@ pub enum LockError {
     /// The locks were shut down.
     #[error("the locks are shutting down: no new grants")]
     ShuttingDown,
+}
+
+/// A range of durations, for people.
+fn range(min: Duration, max: Duration) -> String {
+    if max == Duration::MAX { format!("{min:?} or more") } else { format!("within {min:?} and {max:?}") }
 }
 
 /// What a key of a lock should hold, when the key holds something else.
