@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 #[cfg(any(test, feature = "axum"))]
 use crate::clock::Instant;
@@ -11,7 +11,7 @@ use crate::{
 /// The fencing side of an ownership: with it a handler writes safely, and notices when the lock is lost.
 ///
 /// Cheap to clone. It does not keep the lock; the [`Guard`](super::Guard) does.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Fence {
     pub(crate) ownership: Arc<Ownership>,
     pub(crate) store: Arc<dyn LockStore>,
@@ -101,5 +101,16 @@ impl Fence {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.loss().is_some() { Duration::ZERO } else { self.ownership.deadline().remaining() }
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence")
+            .field("key", self.key())
+            .field("mode", &self.mode())
+            .field("token", &self.token())
+            .field("loss", &self.loss())
+            .finish()
     }
 }

@@ -1,6 +1,6 @@
 #[cfg(feature = "axum")]
 use std::sync::Weak;
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::held_lock::HeldLock;
 use crate::{
@@ -19,7 +19,6 @@ use crate::{
 ///
 /// Renewals are tasks of the runtime. Code that blocks all workers for longer than the lease loses the lock; run such
 /// code with `tokio::task::spawn_blocking`.
-#[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     held: Arc<HeldLock>,
@@ -238,6 +237,13 @@ impl Guard {
             Some(held) => held.release().await,
             None => Ok(Released::StillHeld),
         }
+    }
+}
+
+/// Shows its fence, which has all that can be said of it.
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guard").field(self.held.fence()).finish()
     }
 }
 

@@ -13,7 +13,6 @@ use crate::{
 
 /// An ownership that guards share. It gives back when it is dropped, unless the store was asked to before
 /// and has answered.
-#[derive(Debug)]
 pub(super) struct HeldLock {
     fence: Fence,
     shared: Arc<Shared>,
@@ -31,7 +30,6 @@ pub(super) struct HeldLock {
 }
 
 /// What keeps the ownership alive.
-#[derive(Debug)]
 enum Way {
     Renewed(Renewal),
     /// Shared with other readers of this process, the last of whom gives it back.
@@ -40,7 +38,7 @@ enum Way {
     Ended,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Held,
     /// Renewal has ended and the hold time is recorded, but the store has not answered to a release.

@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -14,7 +14,6 @@ use crate::store::{LockStore, LossReason, Observer};
 const LAST_RELEASES: Duration = Duration::from_secs(1);
 
 /// What all handles, requests and guards of one [`Locks`](super::Locks) share.
-#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Arc<dyn LockStore>,
     pub(super) lease: Duration,
@@ -106,5 +105,15 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // No guard is left, and no request can come.
         self.end_delegations();
+    }
+}
+
+/// Shows the settings. What it does goes on in tasks and on servers.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("lease", &self.lease)
+            .field("max_waiters", &self.max_waiters)
+            .finish_non_exhaustive()
     }
 }

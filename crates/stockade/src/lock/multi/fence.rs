@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::{pending, select_all};
 
@@ -11,7 +11,7 @@ use crate::{
 ///
 /// The loss of one is the loss of all, and a commit under one of them is a commit under all. Cheap to clone. It does
 /// not keep the locks; the [`MultiGuard`](super::MultiGuard) does.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MultiFence {
     /// In the order in which they were acquired. Never empty.
     fences: Arc<[Fence]>,
@@ -95,5 +95,12 @@ impl MultiFence {
     /// Their name in logs: the label of the first.
     pub(super) fn label(&self) -> Label {
         self.fences.first().map_or_else(Label::default, |fence| fence.key().label().clone())
+    }
+}
+
+/// Shows the fences, in the order of [`MultiFence::iter`].
+impl fmt::Debug for MultiFence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }

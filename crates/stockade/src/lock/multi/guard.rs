@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{MultiFence, held_set::HeldSet};
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
 /// While it lives, the leases are renewed. Once one of them is lost, all count as lost; the others are given back when
 /// the guard is dropped or released. Dropping the guard releases all in the background, even outside of a runtime.
 /// [`MultiGuard::release`] also reports the outcome. Dropping any of its futures at any point still releases.
-#[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
     held: HeldSet,
@@ -77,5 +76,12 @@ impl MultiGuard {
     /// latest.
     pub async fn release(self) -> Result<Released, LockError> {
         self.held.release().await
+    }
+}
+
+/// Shows its fences, which have all that can be said of it.
+impl fmt::Debug for MultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MultiGuard").field(&self.fences).finish()
     }
 }

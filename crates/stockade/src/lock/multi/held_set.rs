@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The ownerships held so far, in the order of acquisition. Dropping this gives them back in reverse order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct HeldSet(Vec<HeldLock>);
 
 impl HeldSet {

@@ -22,6 +22,18 @@ async fn a_guard_holds_until_it_is_released() {
     idle(&locks).await;
 }
 
+#[tokio::test]
+async fn guards_and_fences_show_what_is_locked_and_how() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    let fence = format!("Fence {{ key: \"stock:1\", mode: Write, token: {:?}, loss: None }}", guard.token());
+    assert_eq!(format!("{:?}", guard.fence()), fence);
+    assert_eq!(format!("{guard:?}"), format!("Guard({fence})"));
+    let several = locks.write_all(&[Sku("2")]).acquire().await.unwrap();
+    assert_eq!(format!("{several:?}"), format!("MultiGuard([{:?}])", several.fence_of(&Sku("2")).unwrap()));
+    assert_eq!(format!("{locks:?}"), "Locks { shared: Shared { lease: 10s, max_waiters: 1000, .. } }");
+}
+
 #[test]
 fn a_guard_dropped_outside_of_a_runtime_releases() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
