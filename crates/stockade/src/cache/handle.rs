@@ -35,6 +35,8 @@ impl<K: Resource, V> Cache<K, V> {
     /// # Errors
     ///
     /// [`CacheError::Key`]. [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
+    #[doc(alias = "remove")]
+    #[doc(alias = "delete")]
     pub fn invalidate(&self, key: &K) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V> {
         // The key is made before the future, which is then `Send` whether or not `K` is.
         let (key, invalidator) = (Key::of(key), self.invalidator());
@@ -69,6 +71,7 @@ impl<K: Resource, V> Cache<K, V> {
     ///
     /// [`CacheError::Unavailable`] if Redis did not confirm it: call it again. The values in the memory of this process
     /// are dropped in any case.
+    #[doc(alias = "invalidate_all")]
     pub fn clear(&self) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V> {
         let invalidator = self.invalidator();
         async move { invalidator.clear().await }
@@ -111,6 +114,8 @@ where
     /// # Errors
     ///
     /// [`CacheError::Key`]. The other errors if there is no value, not even an expired one within its grace.
+    #[doc(alias = "get_or_load")]
+    #[doc(alias = "get_with")]
     pub async fn get(&self, key: &K) -> Result<Lookup<V>, CacheError> {
         self.core.get(key).await
     }

@@ -232,6 +232,7 @@ impl Guard {
     /// # Errors
     ///
     /// [`LockError::Unavailable`] when the store did not answer. The lock then ends with its lease at the latest.
+    #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<Released, LockError> {
         match Arc::into_inner(self.held) {
             Some(held) => held.release().await,

@@ -18,6 +18,8 @@ pub struct Locks {
 
 impl Locks {
     /// An exclusive lock.
+    #[doc(alias = "lock")]
+    #[doc(alias = "mutex")]
     pub fn write<R: Resource + ?Sized>(&self, resource: &R) -> LockRequest {
         self.request(Key::of(resource), Mode::Write)
     }
@@ -122,6 +124,7 @@ impl Locks {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "permits")]
     pub fn semaphore<R: Resource + ?Sized>(&self, resource: &R, permits: u32) -> LockRequest {
         self.request(Key::of(resource), Mode::Permit).permits(permits)
     }

@@ -73,6 +73,7 @@ impl LockRequest {
     /// - [`LockError::Capacity`], for a semaphore.
     /// - [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero.
     /// - [`LockError::QueueFull`], [`LockError::Unavailable`], [`LockError::Foreign`] and [`LockError::ShuttingDown`].
+    #[doc(alias = "lock")]
     pub async fn acquire(self) -> Result<Guard, LockError> {
         if let Some(guard) = self.enter() {
             return Ok(guard);
@@ -127,6 +128,7 @@ impl LockRequest {
     /// # Errors
     ///
     /// As [`LockRequest::acquire`], but never `Busy`, `Timeout` or `QueueFull`.
+    #[doc(alias = "try_lock")]
     pub async fn try_acquire(self) -> Result<Option<Guard>, LockError> {
         tried(self.wait(Duration::ZERO).acquire().await)
     }
