@@ -79,9 +79,9 @@ impl RedlockBuilder {
     }
 
     /// How long an attempt waits for a quorum of answers: 1 ms or more, and at most the longest command time-out of the
-    /// servers. Default: a tenth of the lease, at least 20 ms. An attempt that may wait asks up to three times before it fails with
-    /// [`Unavailable::NoQuorum`](super::Unavailable::NoQuorum): the servers, or this process, may have been stopped for
-    /// a moment.
+    /// servers. Default: a tenth of the lease, at least 20 ms. An attempt that may wait asks up to three times before
+    /// it fails with [`Unavailable::NoQuorum`](super::Unavailable::NoQuorum): the servers, or this process, may have
+    /// been stopped for a moment.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = Some(timeout);
         self

@@ -89,9 +89,9 @@ macro_rules! request_setters {
                 self
             }
 
-            /// The longest hold, 1 ms or more, counted from when everything that was asked for is held. A guard that reaches it loses
-            /// the lock with [`LossReason::Expired`](crate::lock::LossReason::Expired), and the lock goes to the next
-            /// in the queue. Default: none.
+            /// The longest hold, 1 ms or more, counted from when everything that was asked for is held. A guard that
+            /// reaches it loses the lock with [`LossReason::Expired`](crate::lock::LossReason::Expired), and the lock
+            /// goes to the next in the queue. Default: none.
             pub fn max_hold(mut self, max: Duration) -> Self {
                 self.terms.max_hold = Some(max);
                 self

@@ -67,8 +67,8 @@ impl MultiRequest {
         tried(self.wait(Duration::ZERO).acquire().await)
     }
 
-    /// Runs `work` under the locks, releases them, and returns what the work returned, like [`LockRequest::run`](crate::lock::LockRequest::run) for one.
-    /// The loss of any lock cancels the work.
+    /// Runs `work` under the locks, releases them, and returns what the work returned, as
+    /// [`LockRequest::run`](crate::lock::LockRequest::run) does for one. The loss of any lock cancels the work.
     ///
     /// ```
     /// # use stockade::{Locks, Resource};
