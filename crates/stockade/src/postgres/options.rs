@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 
-/// How long Postgres lets a session wait. The time-outs are set when a connection is made, so a transaction pays
-/// nothing.
+/// How long Postgres lets a session wait, in milliseconds from 1 to 2^31 - 1: a time beyond these becomes the nearest
+/// one. The time-outs are set when a connection is made, so a transaction pays nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// How long a statement runs. Default 2 s.
@@ -37,7 +37,7 @@ impl Default for Timeouts {
 /// ```
 #[must_use]
 pub fn options(options: PgConnectOptions, timeouts: &Timeouts) -> PgConnectOptions {
-    let lock = timeouts.lock.min(timeouts.statement * 9 / 10);
+    let lock = timeouts.lock.min(timeouts.statement / 10 * 9);
     options.options([
         ("statement_timeout", millis(timeouts.statement)),
         ("lock_timeout", millis(lock)),
@@ -45,7 +45,7 @@ pub fn options(options: PgConnectOptions, timeouts: &Timeouts) -> PgConnectOptio
     ])
 }
 
-/// Whole milliseconds, at least 1: Postgres reads 0 as "no limit".
+/// Whole milliseconds, at least 1 and at most what Postgres takes: it reads 0 as "no limit".
 fn millis(duration: Duration) -> u128 {
-    duration.as_millis().max(1)
+    duration.as_millis().clamp(1, 2_147_483_647)
 }

@@ -50,18 +50,20 @@ async fn a_missing_or_old_schema_is_refused_with_the_remedy_in_one_line() {
 #[tokio::test]
 async fn the_time_outs_are_set_on_every_connection() {
     let server = PostgresServer::start().await.unwrap();
-    let timeouts = Timeouts {
-        statement: Duration::from_secs(2),
-        lock: Duration::from_secs(2),
-        idle_in_transaction: Duration::from_millis(4500),
-    };
-    let options = postgres::options(server.url().parse().unwrap(), &timeouts);
-    let pool = PgPoolOptions::new().connect_with(options).await.unwrap();
-    for (name, expected) in
-        [("statement_timeout", "2s"), ("lock_timeout", "1800ms"), ("idle_in_transaction_session_timeout", "4500ms")]
-    {
-        let value: String = sqlx::query_scalar("select current_setting($1)").bind(name).fetch_one(&pool).await.unwrap();
-        assert_eq!(value, expected, "{name}");
+    let of = |statement, lock, idle_in_transaction| Timeouts { statement, lock, idle_in_transaction };
+    let second = Duration::from_secs(1);
+    for (timeouts, expected) in [
+        (of(2 * second, 2 * second, second / 2), ["2s", "1800ms", "500ms"]),
+        (of(Duration::MAX, Duration::MAX, Duration::MAX), ["2147483647ms"; 3]),
+        (of(second, Duration::ZERO, Duration::ZERO), ["1s", "1ms", "1ms"]),
+    ] {
+        let options = postgres::options(server.url().parse().unwrap(), &timeouts);
+        let pool = PgPoolOptions::new().connect_with(options).await.unwrap();
+        let names = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
+        for (name, expected) in names.into_iter().zip(expected) {
+            let value = sqlx::query_scalar("select current_setting($1)").bind(name).fetch_one(&pool).await;
+            assert_eq!(value.unwrap_or_else(|error| error.to_string()), expected, "{name}");
+        }
     }
 }
 
