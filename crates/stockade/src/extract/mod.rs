@@ -33,7 +33,6 @@ pub use cache_headers::CACHE_STATUS;
 pub use cache_policy::CachePolicy;
 pub use cached::Cached;
 pub use cached_rejection::CachedRejection;
-pub use conditional::none_match;
 pub use entity_tag::EntityTag;
 pub use etag_key::EtagKey;
 pub use fence::FENCING_TOKEN;

@@ -4,10 +4,12 @@ mod acquired;
 mod held;
 mod inspection;
 mod released;
+mod server;
 mod words;
 
 pub(crate) use acquired::{Acquired, Multi, Place};
 pub(crate) use held::{Adopted, Renewed};
 pub(crate) use inspection::inspection;
-pub(crate) use released::{Left, forced, joined, time};
+pub(crate) use released::{Left, forced};
+pub(crate) use server::{joined, time};
 pub(crate) use words::{number, token};

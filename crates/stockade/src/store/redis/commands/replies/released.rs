@@ -1,6 +1,6 @@
 use redis::Value;
 
-use super::words::{number, token};
+use super::words::token;
 use crate::{
     redis::{LinkError, text},
     store::Token,
@@ -32,23 +32,4 @@ pub(crate) fn forced(value: &Value) -> Result<(u64, Token), LinkError> {
         u64::try_from(*holders).ok().zip(text(of).and_then(token))
     };
     read().ok_or(LinkError::Protocol { op: "force" })
-}
-
-/// The reply to a JOIN: the server time, and since when the run has served, in µs.
-pub(crate) fn joined(value: &Value) -> Result<(u64, u64), LinkError> {
-    let read = || {
-        let (now, since) = text(value)?.split_once(' ')?;
-        number(now).zip(number(since))
-    };
-    read().ok_or(LinkError::Protocol { op: "join" })
-}
-
-/// The reply to TIME, in µs.
-pub(crate) fn time(value: &Value) -> Result<u64, LinkError> {
-    let read = || {
-        let Value::Array(parts) = value else { return None };
-        let [seconds, micros] = parts.as_slice() else { return None };
-        number(text(seconds)?)?.checked_mul(1_000_000)?.checked_add(number(text(micros)?)?)
-    };
-    read().ok_or(LinkError::Protocol { op: "time" })
 }
