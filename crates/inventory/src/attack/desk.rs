@@ -1,10 +1,7 @@
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 #[cfg(feature = "demo")]
+use parking_lot::Mutex;
 use stockade::Redis;
 use stockade::cache::BuildError;
 use tokio::time::timeout;
@@ -72,7 +69,7 @@ impl Attacks {
             return Err(AttackError::Elsewhere(missing));
         }
         let desk = Arc::clone(&self.0);
-        let mut runs = desk.runs();
+        let mut runs = desk.runs.lock();
         if runs.newest.as_ref().is_some_and(|(run, _)| !run.is_over()) {
             return Err(AttackError::Running);
         }
@@ -86,19 +83,19 @@ impl Attacks {
 
     /// Stops the attack that is under way, if there is one.
     pub(crate) fn stop(&self) {
-        if let Some((_, stop)) = &self.0.runs().newest {
+        if let Some((_, stop)) = &self.0.runs.lock().newest {
             stop.cancel();
         }
     }
 
     /// The last run of each attack that has been run.
     pub(crate) fn reports(&self) -> Vec<Report> {
-        self.0.runs().last.values().map(|run| run.report()).collect()
+        self.0.runs.lock().last.values().map(|run| run.report()).collect()
     }
 
     /// The last run of an attack, with its moments.
     pub(crate) fn last(&self, attack: Attack) -> Option<(Report, Vec<Moment>)> {
-        let run = self.0.runs().last.get(&attack).cloned()?;
+        let run = self.0.runs.lock().last.get(&attack).cloned()?;
         Some((run.report(), run.moments()))
     }
 
@@ -119,10 +116,6 @@ impl Attacks {
 }
 
 impl Desk {
-    fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn conduct(&self, attack: Attack, callers: Callers, run: &Run, stop: &CancellationToken) {
         tracing::info!(?attack, "an attack of the lab begins");
         let _ending = Ending(run);

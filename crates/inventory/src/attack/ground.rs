@@ -1,9 +1,10 @@
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
 #[cfg(feature = "demo")]
 use rand::Rng;
 use tokio::time::Instant;
@@ -137,12 +138,12 @@ impl Ground {
 
     /// Notes the count of another scheme of the lab.
     pub(super) fn sold_by(&self, scheme: Scheme, count: Count) {
-        self.noted().push(SoldBy::new(scheme, Ok(count)));
+        self.schemes.lock().push(SoldBy::new(scheme, Ok(count)));
     }
 
     /// Notes `why` there is no count of those of the other schemes that `are_meant` and have none yet.
     pub(super) fn not_sold(&self, why: &'static str, are_meant: impl Fn(Scheme) -> bool) {
-        let mut noted = self.noted();
+        let mut noted = self.schemes.lock();
         for &scheme in self.others.get().into_iter().flatten().filter(|&&scheme| are_meant(scheme)) {
             if !noted.iter().any(|line| line.is_of(scheme)) {
                 noted.push(SoldBy::new(scheme, Err(why)));
@@ -151,11 +152,7 @@ impl Ground {
     }
 
     pub(super) fn schemes(&self) -> Vec<SoldBy> {
-        self.noted().clone()
-    }
-
-    fn noted(&self) -> MutexGuard<'_, Vec<SoldBy>> {
-        self.schemes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schemes.lock().clone()
     }
 
     /// The figures of each side: with the defences, then without.

@@ -1,11 +1,9 @@
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -82,14 +80,14 @@ impl Meter {
         for count in [&self.answered, &self.failed, &self.loads, &self.most_loading] {
             count.store(0, Relaxed);
         }
-        *self.times.lock().unwrap_or_else(PoisonError::into_inner) = Latencies::default();
+        *self.times.lock() = Latencies::default();
     }
 
     /// Counts a caller that asked at `since`.
     pub(super) fn count(&self, since: Instant, is_answered: bool) {
         let counter = if is_answered { &self.answered } else { &self.failed };
         counter.fetch_add(1, Relaxed);
-        self.times.lock().unwrap_or_else(PoisonError::into_inner).record(since.elapsed());
+        self.times.lock().record(since.elapsed());
     }
 
     /// Counts a statement, which is under way until the returned value is dropped.
@@ -109,7 +107,7 @@ impl Meter {
     }
 
     pub(super) fn figures(&self) -> Figures {
-        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = self.times.lock();
         let millis = |time: Duration| time.as_secs_f64() * 1000.0;
         Figures {
             answered: self.answered.load(Relaxed),

@@ -1,8 +1,6 @@
-use std::{
-    sync::{Mutex, OnceLock, PoisonError},
-    time::Duration,
-};
+use std::{sync::OnceLock, time::Duration};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -104,12 +102,12 @@ impl Run {
         let Some(attacked) = ground.attacked() else { return };
         let [on, off] = ground.meters().map(Meter::sample);
         let moment = Moment { at_ms: millis(attacked), on, off };
-        self.moments.lock().unwrap_or_else(PoisonError::into_inner).push(moment);
+        self.moments.lock().push(moment);
         if ground.has_sold() {
             let sides = ground.figures();
             let told = verdict(self.attack, &sides[0], &sides[1]);
             let report = self.told(How::Running, sides, told, ground.schemes());
-            *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+            *self.so_far.lock() = Some(report);
         }
     }
 
@@ -138,7 +136,7 @@ impl Run {
         if let Some(report) = self.end.get() {
             return report.clone();
         }
-        let so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let so_far = self.so_far.lock().clone();
         so_far.unwrap_or_else(|| self.told(How::Running, <[Figures; 2]>::default(), String::new(), Vec::new()))
     }
 
@@ -147,7 +145,7 @@ impl Run {
     }
 
     pub(super) fn moments(&self) -> Vec<Moment> {
-        self.moments.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.moments.lock().clone()
     }
 
     fn elapsed_ms(&self) -> u64 {

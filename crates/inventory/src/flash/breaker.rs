@@ -1,8 +1,6 @@
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Failures in a row after which nothing is sent for a while.
@@ -24,7 +22,7 @@ struct State {
 impl Breaker {
     /// Whether a command may be sent; otherwise, when one may be.
     pub(super) fn permit(&self) -> Result<(), Duration> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let Some(until) = state.open_until else { return Ok(()) };
         let now = Instant::now();
         if now < until {
@@ -35,14 +33,14 @@ impl Breaker {
     }
 
     pub(super) fn succeeded(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         if state.failures > 0 {
             *state = State::default();
         }
     }
 
     pub(super) fn failed(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.failures = state.failures.saturating_add(1);
         if state.failures >= FAILURES {
             state.open_until = Some(Instant::now() + PAUSE);

@@ -1,9 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::RwLock;
 use sqlx::PgPool;
 use stockade::Redis;
 use tokio::sync::Notify;
@@ -85,7 +82,7 @@ impl Flash {
     /// Remembers which sales are not closed.
     pub(super) fn remember(&self, sales: &[Sale]) {
         let sales = sales.iter().map(|sale| (sale.sku.clone(), sale.id)).collect();
-        *self.0.sales.write().unwrap_or_else(PoisonError::into_inner) = sales;
+        *self.0.sales.write() = sales;
     }
 
     /// Makes the counter of a sale that was just opened. If that fails, the keeper makes it later.
@@ -98,14 +95,14 @@ impl Flash {
     }
 
     fn note(&self, sku: &Sku, sale: SaleId) {
-        self.0.sales.write().unwrap_or_else(PoisonError::into_inner).insert(sku.clone(), sale);
+        self.0.sales.write().insert(sku.clone(), sale);
     }
 
     /// Asks the script about the sale that this process knows. If another sale is the current one by now, it asks once
     /// more, about that sale.
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
     pub(crate) async fn reserve(&self, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
-        let known = self.0.sales.read().unwrap_or_else(PoisonError::into_inner).get(sku).copied();
+        let known = self.0.sales.read().get(sku).copied();
         let mut decision = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await?;
         if let Decision::Other(current) = decision {
             self.note(sku, current);

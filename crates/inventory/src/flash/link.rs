@@ -1,8 +1,4 @@
-use std::{
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, time::Duration};
 
 use deadpool_redis::redis::{Pipeline, aio::MultiplexedConnection};
 use deadpool_redis::{
@@ -11,6 +7,7 @@ use deadpool_redis::{
         Cmd, FromRedisValue, RedisError, RedisFuture, RedisResult, Script, ToRedisArgs, Value, aio::ConnectionLike,
     },
 };
+use parking_lot::Mutex;
 use stockade::{Redis, redis::Pool};
 use tokio::time::timeout;
 
@@ -169,21 +166,21 @@ impl Link {
             )),
             _ => return Err(LinkError::Down(None)),
         };
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.slot.lock();
         slot.number += 1;
         slot.wire = Some(wire.clone());
         Ok((wire, slot.number))
     }
 
     fn current(&self) -> Option<(Wire, u64)> {
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.slot.lock();
         Some((slot.wire.clone()?, slot.number))
     }
 
     /// Counts a failure, after which the next command is sent on a connection of its own: to another primary, perhaps.
     fn failed(&self, number: Option<u64>, error: LinkError) -> LinkError {
         self.breaker.failed();
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.slot.lock();
         if number == Some(slot.number) {
             slot.wire = None;
         }

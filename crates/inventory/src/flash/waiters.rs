@@ -1,9 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
+use parking_lot::Mutex;
 use sqlx::PgPool;
 use tokio::{
     sync::{Notify, oneshot},
@@ -39,14 +36,14 @@ impl Waiters {
     pub(super) async fn wait(&self, reservation: &Made, limit: Duration) -> Option<bool> {
         let (told, waits) = oneshot::channel();
         let waiter = Waiter { generation: reservation.generation, told };
-        self.lock().entry(reservation.id.clone()).or_default().push(waiter);
+        self.waiting.lock().entry(reservation.id.clone()).or_default().push(waiter);
         self.came.notify_one();
         timeout(limit, waits).await.ok()?.ok()
     }
 
     /// Tells the requests that wait for the reservation, if the decision stands for them.
     pub(super) fn tell(&self, reservation: &str, decided: Decided) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let Some(all) = waiting.remove(reservation) else { return };
         let (told, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| decided.stands(one.generation));
         if !others.is_empty() {
@@ -78,15 +75,11 @@ impl Waiters {
 
     /// The ids that requests still wait for.
     fn ids(&self) -> Vec<String> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.retain(|_, all| {
             all.retain(|one| !one.told.is_closed());
             !all.is_empty()
         });
         waiting.keys().take(BATCH).cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Waiter>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,16 +1,13 @@
 //! Requests in the metrics: counted and timed by route template, never by path.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     extract::{MatchedPath, Request},
     http::{Method, StatusCode},
 };
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::metrics::{HTTP_DURATION, HTTP_IN_FLIGHT, HTTP_REQUESTS};
@@ -47,9 +44,9 @@ impl Routes {
     }
 
     fn of(&self, name: &str) -> Arc<Route> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
+        let known = self.0.read().get(name).map(Arc::clone);
         known.unwrap_or_else(|| {
-            let mut routes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            let mut routes = self.0.write();
             Arc::clone(routes.entry(name.to_owned()).or_insert_with(|| Arc::new(Route::new(name))))
         })
     }
@@ -66,10 +63,10 @@ impl Route {
             let same = |answers: &&Answers| (answers.method, answers.status) == (method, status);
             answers.iter().find(same).map(|answers| answers.note(after))
         };
-        if note(&self.answers.read().unwrap_or_else(PoisonError::into_inner)).is_some() {
+        if note(&self.answers.read()).is_some() {
             return;
         }
-        let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.write();
         // Another request may have added it meanwhile.
         if note(&answers).is_none() {
             let first = Answers::of(&self.name, method, status);

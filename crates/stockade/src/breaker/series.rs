@@ -1,7 +1,6 @@
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
 
 use crate::metrics::{self, BREAKER_STATE, tag};
 
@@ -16,7 +15,7 @@ static ALL: Mutex<BTreeMap<&'static str, [usize; 3]>> = Mutex::new(BTreeMap::new
 /// is `None` for one that is dropped. The metric shows the worst state of all. A state is given by the place of its
 /// label.
 pub(super) fn tell(name: &'static str, from: Option<usize>, to: Option<usize>) {
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = ALL.lock();
     let counts = all.entry(name).or_default();
     if let Some(from) = from {
         counts[from] = counts[from].saturating_sub(1);

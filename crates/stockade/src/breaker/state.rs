@@ -1,8 +1,6 @@
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{sync::atomic::AtomicU64, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use rand::Rng;
 use tokio::time::Instant;
 
@@ -42,8 +40,7 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under this lock, so a poisoned state is still whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn set(&self, state: &mut State, new: State) {

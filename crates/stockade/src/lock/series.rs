@@ -1,9 +1,10 @@
 use std::{
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use foldhash::HashMap;
+use parking_lot::RwLock;
 
 use crate::{
     metrics::{self, Counter, Gauge, Times},
@@ -80,9 +81,9 @@ impl AllSeries {
 
     pub(super) fn of(&self, label: &Label, mode: Mode) -> Arc<Series> {
         let known = |series: &Vec<Arc<Series>>| series.iter().find(|series| series.mode == mode).map(Arc::clone);
-        let found = self.known.read().unwrap_or_else(PoisonError::into_inner).get(label.as_ref()).and_then(known);
+        let found = self.known.read().get(label.as_ref()).and_then(known);
         found.unwrap_or_else(|| {
-            let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.known.write();
             let series = all.entry(label.clone()).or_default();
             known(series).unwrap_or_else(|| {
                 let new = Arc::new(Series::new(label, mode, self.observer.clone()));

@@ -1,10 +1,8 @@
 //! Whether a relay runs for a cache, in any process.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use sqlx::{PgExecutor, PgPool};
 
 use super::{registry::PoolState, wanted::Wanted};
@@ -27,10 +25,10 @@ impl Presence {
             select distinct cache, clock_timestamp() from unnest($1::text[]) cache order by cache
             on conflict (cache) do update set seen_at = excluded.seen_at
             where r.seen_at < excluded.seen_at - make_interval(secs => $2) or r.seen_at > excluded.seen_at";
-        let said = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = *self.0.lock();
         if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
             sqlx::query(SQL).bind(caches).bind(SAY_EVERY.as_secs_f64() / 2.0).execute(pool).await?;
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *self.0.lock() = Some(Instant::now());
         }
         Ok(())
     }

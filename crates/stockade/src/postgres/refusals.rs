@@ -1,5 +1,4 @@
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use sqlx::PgPool;
 
 use super::{RelayError, outbox};
@@ -26,7 +25,7 @@ impl Refusals {
     /// Logs that a cache refuses rows, once until all its rows are applied.
     pub(super) fn tell(&self, cache: &'static str, refusal: Option<RelayError>) {
         let Some(error) = refusal else { return };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         if let Some(refusing) = all.iter_mut().find(|refusing| refusing.cache == cache && !refusing.told) {
             refusing.told = true;
             tracing::warn!(
@@ -42,14 +41,14 @@ impl Refusals {
     /// Sets the gauge of refused rows. `waits` says whether any row is pending; if none is, none is refused.
     pub(super) async fn count(&self, pool: &PgPool, waits: bool) -> Result<(), sqlx::Error> {
         let caches: Vec<_> = {
-            let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = self.0.lock();
             all.iter().map(|refusing| refusing.cache).collect()
         };
         for cache in caches {
             let rows = if waits { outbox::refused(pool, cache).await? } else { 0 };
             #[expect(clippy::cast_precision_loss, reason = "a gauge")]
             metrics::gauge(OUTBOX_REFUSED, &[tag("cache", cache)], rows as f64);
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.0.lock();
             if let Some(refusing) =
                 all.iter_mut().find(|refusing| refusing.cache == cache && refusing.told && rows == 0)
             {

@@ -1,10 +1,11 @@
 //! The state that this process keeps for each pool.
 
 use std::sync::{
-    Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
+    Arc, LazyLock, Weak,
     atomic::{AtomicBool, Ordering},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use sqlx::{PgConnection, PgPool, postgres::PgConnectOptions};
 use tokio_util::task::TaskTracker;
 
@@ -82,5 +83,5 @@ impl PoolState {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No code panics while it holds one of these locks, and the data is valid at every step.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

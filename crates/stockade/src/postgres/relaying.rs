@@ -1,8 +1,6 @@
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use rand::Rng;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
@@ -157,7 +155,7 @@ impl Worker {
     /// Ends the intents of writers that died before they could end them.
     async fn sweep(&self) {
         {
-            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut swept = self.swept.lock();
             if swept.is_some_and(|swept| swept.elapsed() < SWEEP_EVERY) {
                 return;
             }

@@ -1,7 +1,6 @@
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use super::{
     RelayError,
@@ -66,11 +65,11 @@ impl Wait {
 impl Vouching {
     /// Every invalidation that an earlier run or a rival can have taken was applied.
     pub(super) fn is_over(&self) {
-        *self.lock() = None;
+        *self.0.lock() = None;
     }
 
     pub(super) fn next(&self, run: &UnsureRun, now: Instant) -> Step {
-        let mut wait = self.lock();
+        let mut wait = self.0.lock();
         match &*wait {
             Some(known) if known.run == *run => known.next(now),
             _ => {
@@ -92,7 +91,7 @@ impl Vouching {
     /// Notes the transactions that the relay waits for, with the time just before it asked for them. `None` if it must
     /// ask again.
     pub(super) fn waits_for(&self, run: &UnsureRun, writing: Option<(Arc<Writing>, Instant)>) {
-        if let Some(wait) = self.lock().as_mut().filter(|wait| wait.run == *run) {
+        if let Some(wait) = self.0.lock().as_mut().filter(|wait| wait.run == *run) {
             (wait.writing, wait.replay) = (writing, None);
         }
     }
@@ -131,12 +130,12 @@ impl Vouching {
     }
 
     fn of<T>(&self, run: &UnsureRun, act: impl FnOnce(&mut Wait) -> Option<T>) -> Option<T> {
-        self.lock().as_mut().filter(|wait| wait.run == *run).and_then(act)
+        self.0.lock().as_mut().filter(|wait| wait.run == *run).and_then(act)
     }
 
     /// The invalidations of the transactions were applied. Returns whether there can be no others.
     pub(super) fn applied(&self, run: &UnsureRun) -> bool {
-        let mut wait = self.lock();
+        let mut wait = self.0.lock();
         let Some(wait) = wait.as_mut().filter(|wait| wait.run == *run) else { return false };
         wait.applied = true;
         let Some((_, asked)) = wait.writing.take() else { return false };
@@ -146,7 +145,7 @@ impl Vouching {
     /// The store refused a row that it has to take, so the relay does not vouch yet. It tries again after a pause,
     /// which grows from 1 s to 16 s.
     pub(super) fn was_refused(&self, run: &UnsureRun, now: Instant, refusal: &RelayError) {
-        if let Some(wait) = self.lock().as_mut().filter(|wait| wait.run == *run) {
+        if let Some(wait) = self.0.lock().as_mut().filter(|wait| wait.run == *run) {
             wait.again = Some(now + Duration::from_secs(1 << wait.refused.min(4)));
             wait.refused += 1;
             if wait.refused == 1 {
@@ -160,7 +159,7 @@ impl Vouching {
     }
 
     pub(super) fn tell_of_long_wait(&self, cache: &'static str) {
-        if let Some(Wait { since, writing: Some((writing, asked)), told, .. }) = &mut *self.lock()
+        if let Some(Wait { since, writing: Some((writing, asked)), told, .. }) = &mut *self.0.lock()
             && !*told
             && asked.elapsed() >= LONG_WAIT
         {
@@ -174,10 +173,6 @@ impl Vouching {
                  pg_prepared_xacts"
             );
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Wait>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::clock::Instant;
 
@@ -23,7 +21,7 @@ struct Want {
 impl Wanted {
     /// Notes that invalidations of these caches were committed. Returns the caches for which to look for a relay now.
     pub(super) fn due(&self, caches: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
-        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = self.0.lock();
         let now = Instant::now();
         let mut is_due = |cache: &&'static str| {
             let want = wanted.entry(*cache).or_insert(Want { since: now, settled: false });
@@ -37,7 +35,7 @@ impl Wanted {
 
     /// The look for these caches failed, so a later transaction looks again.
     pub(super) fn again(&self, caches: &[&'static str]) {
-        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = self.0.lock();
         for cache in caches {
             wanted.insert(cache, Want { since: Instant::now(), settled: false });
         }

@@ -1,7 +1,6 @@
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashSet, sync::Arc};
+
+use parking_lot::Mutex;
 
 /// Names that at most one living object may use on one [`Redis`](super::Redis).
 #[derive(Debug, Default)]
@@ -17,16 +16,12 @@ pub(crate) struct Claim {
 impl Claims {
     /// `None` when the name is taken.
     pub(crate) fn claim(self: &Arc<Self>, name: String) -> Option<Claim> {
-        self.lock().insert(name.clone()).then(|| Claim { claims: Arc::clone(self), name })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().insert(name.clone()).then(|| Claim { claims: Arc::clone(self), name })
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.claims.lock().remove(&self.name);
+        self.claims.0.lock().remove(&self.name);
     }
 }

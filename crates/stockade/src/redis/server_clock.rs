@@ -1,7 +1,6 @@
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::clock::Instant;
 
@@ -48,7 +47,7 @@ impl ServerClock {
     /// Notes an exchange that was answered just now. Returns whether the server's clock was set back since the latest
     /// exchange.
     pub(crate) fn note(&self, sent: Instant, server: u64) -> bool {
-        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self.0.lock();
         if latest.is_some_and(|latest| sent <= latest.sent) {
             return false;
         }
@@ -59,11 +58,11 @@ impl ServerClock {
 
     /// Forgets the exchange. Another run of the server may have another clock.
     pub(crate) fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 
     fn latest(&self) -> Option<Sample> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     /// The server's time now, never ahead of the server's clock; 0 if unknown.

@@ -1,9 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use reqwest::{Client, StatusCode, redirect::Policy};
 use serde::Deserialize;
 use tokio::{
@@ -154,12 +151,8 @@ impl Relay {
 
 impl Heard {
     fn last(&self) -> (Option<(Arc<str>, Instant)>, Option<State>) {
-        let last = self.lock();
+        let last = self.0.lock();
         (last.snapshot.clone(), last.trouble)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Last> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,7 +160,7 @@ impl Heard {
 async fn follow(client: Client, url: String, id: String, heard: Arc<Heard>) {
     loop {
         let trouble = events(&client, &url, &id, &heard).await.unwrap_or(State::Silent);
-        heard.lock().trouble = Some(trouble);
+        heard.0.lock().trouble = Some(trouble);
         sleep(AGAIN).await;
     }
 }
@@ -188,7 +181,7 @@ async fn events(client: &Client, url: &str, id: &str, heard: &Heard) -> Option<S
         while let Some(end) = unread.windows(2).position(|pair| pair == b"\n\n") {
             let event: Vec<u8> = unread.drain(..end + 2).collect();
             let Some(snapshot) = snapshot(&event, id) else { return Some(State::Stranger) };
-            let mut last = heard.lock();
+            let mut last = heard.0.lock();
             (last.snapshot, last.trouble) = (Some((snapshot, Instant::now())), None);
         }
         if unread.len() > LARGEST {

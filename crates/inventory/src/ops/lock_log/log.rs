@@ -1,12 +1,13 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use stockade::lock::{LockEvent, LockEventKind};
 use tokio::time::Instant;
 
@@ -68,7 +69,7 @@ impl LockLog {
                 ..entry(if handed_off.is_some() { "handed_over" } else { "granted" })
             }),
             LockEventKind::Lost(reason) => {
-                self.lock().loss(Entry { reason: Some(reason.as_str().into()), ..entry("lost") })
+                self.0.kept.lock().loss(Entry { reason: Some(reason.as_str().into()), ..entry("lost") })
             }
             _ => {}
         }
@@ -77,13 +78,13 @@ impl LockLog {
     /// Takes note that an administrator took a lock from its holders.
     pub(in crate::ops) fn forced(&self, resource: &str, holders: u64, token: u64) {
         let forced = Entry { holders: Some(holders), ..Entry::new("forced", resource, None, token) };
-        self.lock().loss(forced);
+        self.0.kept.lock().loss(forced);
     }
 
     /// The events that are kept. For the next 15 s grants are kept too.
     pub(super) fn events(&self) -> Events {
         let jostled = self.0.jostled.swap(0, Ordering::Relaxed);
-        let mut kept = self.lock();
+        let mut kept = self.0.kept.lock();
         if !self.0.listens.swap(true, Ordering::Relaxed) {
             (kept.since_ms, kept.left_out) = (now_ms(), 0);
         }
@@ -103,13 +104,9 @@ impl LockLog {
         if !self.0.listens.load(Ordering::Relaxed) {
             return;
         }
-        let mut kept = match self.0.kept.try_lock() {
-            Ok(kept) => kept,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                self.0.jostled.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
+        let Some(mut kept) = self.0.kept.try_lock() else {
+            self.0.jostled.fetch_add(1, Ordering::Relaxed);
+            return;
         };
         let now = Instant::now();
         if kept.asked.is_none_or(|asked| now - asked > LISTENS) {
@@ -119,10 +116,6 @@ impl LockLog {
         } else {
             kept.left_out += 1;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use redis::Value;
 use tokio::sync::Notify;
 
@@ -53,18 +54,14 @@ impl Server {
         [Seed::random().text(), self.wanted.text(), run.to_owned()].map(String::into_bytes).into()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn known(&self) -> Option<Known> {
-        self.lock().clone()
+        self.known.lock().clone()
     }
 
     /// Notes the design of this run's filter, which may have changed.
     pub(super) fn reopened(&self, run: &str, reply: &Value) -> Result<(), LinkError> {
         let design = self.design(reply)?;
-        if let Some(known) = self.lock().as_mut().filter(|known| *known.run == *run) {
+        if let Some(known) = self.known.lock().as_mut().filter(|known| *known.run == *run) {
             known.design = design;
         }
         Ok(())
@@ -72,7 +69,7 @@ impl Server {
 
     /// Notes what this run does when it is replaced. The setting can change while the server runs.
     pub(super) fn looked(&self, run: &str, succession: Succession) {
-        if let Some(known) = self.lock().as_mut().filter(|known| *known.run == *run) {
+        if let Some(known) = self.known.lock().as_mut().filter(|known| *known.run == *run) {
             // A server that may have a rival may still have it after the settings are removed.
             known.is_unbounded = known.may_have_rival && succession != Succession::Bounded;
         }
@@ -103,7 +100,7 @@ impl LinkEvents for Server {
                 may_have_rival: up.succession.has_rival(),
                 since: Instant::now(),
             };
-            *self.lock() = Some(known);
+            *self.known.lock() = Some(known);
             Ok(())
         })
     }

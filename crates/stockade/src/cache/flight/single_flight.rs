@@ -1,8 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::answer::Outcome;
@@ -67,7 +65,7 @@ impl<V> Flights<V> {
     /// Boards the open flight for this key, or begins one. If a pilot is returned, the flight is new and the caller
     /// must run it.
     pub(crate) fn board(self: &Arc<Self>, key: &Key, join: Join) -> (Passage<V>, Option<Pilot<V>>) {
-        let mut flights = self.lock();
+        let mut flights = self.0.lock();
         if let Some(flight) = flights.get(key)
             && let Some(number) = flight.admit(join)
         {
@@ -82,34 +80,26 @@ impl<V> Flights<V> {
 
     /// Closes the flight for this key: no caller boards it from now on.
     pub(crate) fn detach(&self, key: &Key) {
-        self.lock().remove(key);
+        self.0.lock().remove(key);
     }
 
     /// Closes all flights: no caller boards them from now on.
     pub(crate) fn detach_all(&self) {
-        self.lock().clear();
+        self.0.lock().clear();
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        self.0.lock().len()
     }
 
     pub(crate) fn has(&self, key: &Key) -> bool {
-        self.lock().contains_key(key)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<SingleFlight<V>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().contains_key(key)
     }
 }
 
 impl<V> SingleFlight<V> {
-    fn boarding(&self) -> MutexGuard<'_, Boarding> {
-        self.boarding.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn admit(&self, join: Join) -> Option<u64> {
-        let mut boarding = self.boarding();
+        let mut boarding = self.boarding.lock();
         if join == Join::BeforeLoad && boarding.asked {
             return None;
         }
@@ -141,7 +131,7 @@ impl<V> Pilot<V> {
     /// Must be called right before the source of the value is asked. Passengers with a number below the returned one
     /// boarded before, and may take the reply.
     pub(crate) fn ask(&self) -> u64 {
-        let mut boarding = self.flight.boarding();
+        let mut boarding = self.flight.boarding.lock();
         boarding.asked = true;
         boarding.boarded
     }
@@ -149,13 +139,13 @@ impl<V> Pilot<V> {
     /// Must be called when the reply brought no value and the source will be asked again. Callers may board as before
     /// the first request.
     pub(crate) fn waits(&self) {
-        self.flight.boarding().asked = false;
+        self.flight.boarding.lock().asked = false;
     }
 
     /// Closes the flight: no caller boards it from now on. Must be called before a value is stored: a passenger that
     /// boards between the store's write and its reply could know of a write that came after.
     pub(crate) fn close(&self) {
-        let mut flights = self.flights.lock();
+        let mut flights = self.flights.0.lock();
         if flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
             flights.remove(&self.key);
         }

@@ -1,8 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::{clock::Instant, resource::Key};
 
@@ -48,7 +46,7 @@ impl Failing {
     /// a key alone always says something new. `loads` is how many loads on this database have succeeded so far.
     pub(crate) fn failed(&self, keys: &[&Key], loads: u64) -> News {
         let (now, by_itself) = (Instant::now(), keys.len() == 1);
-        let mut failing = self.lock();
+        let mut failing = self.0.lock();
         if failing.len() + keys.len() > MOST {
             failing.retain(|_, failed| failed.is_remembered(now));
         }
@@ -76,7 +74,7 @@ impl Failing {
 
     /// Notes that these keys were loaded.
     pub(crate) fn loaded(&self, keys: &[&Key]) {
-        let mut failing = self.lock();
+        let mut failing = self.0.lock();
         if !failing.is_empty() {
             for key in keys {
                 failing.remove(*key);
@@ -87,7 +85,7 @@ impl Failing {
     /// Ends the hold-off of a key after a write, which may have mended the row. If the next load fails too, that says
     /// nothing new about the database.
     pub(crate) fn release(&self, key: &Key) {
-        if let Some(failed) = self.lock().get_mut(key) {
+        if let Some(failed) = self.0.lock().get_mut(key) {
             failed.times = 0;
         }
     }
@@ -95,20 +93,15 @@ impl Failing {
     /// Whether the last load of this key failed, alone or together with other keys.
     pub(crate) fn has(&self, key: &Key) -> bool {
         let now = Instant::now();
-        self.lock().get(key).is_some_and(|failed| failed.is_remembered(now))
+        self.0.lock().get(key).is_some_and(|failed| failed.is_remembered(now))
     }
 
     /// How much longer this key is held off, if its loads keep failing.
     pub(crate) fn held(&self, key: &Key, window: Duration) -> Option<Duration> {
-        let failing = self.lock();
+        let failing = self.0.lock();
         let failed = failing.get(key).filter(|failed| failed.times >= IN_A_ROW)?;
         let left = (failed.last + window).since(Instant::now());
         (!left.is_zero()).then_some(left)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Failed>> {
-        // No code that can panic runs under this lock, so the map is whole even if the lock is poisoned.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,6 +171,6 @@ mod tests {
         }
         let [a, ..] = keys();
         assert!(is_news(&failing, &[&a]) && is_news(&failing, &[&a]));
-        assert_eq!(failing.lock().len(), MOST);
+        assert_eq!(failing.0.lock().len(), MOST);
     }
 }

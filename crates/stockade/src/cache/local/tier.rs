@@ -1,11 +1,13 @@
 use std::{
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::entries::{Entries, LocalEntry, entries};
 use crate::{
@@ -213,7 +215,7 @@ impl<V> Local<V> {
     }
 
     fn slot(&self, place: usize) -> MutexGuard<'_, Slot> {
-        self.slots[place].lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots[place].lock()
     }
 }
 

@@ -1,9 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use rand::Rng;
 use tokio::{sync::watch, time::sleep};
 
@@ -23,24 +20,20 @@ pub(crate) struct Wake {
 
 impl Wakes {
     pub(crate) fn watch(self: &Arc<Self>, key: &str) -> Wake {
-        let news = self.lock().entry(key.to_owned()).or_insert_with(|| watch::Sender::new(())).subscribe();
+        let news = self.0.lock().entry(key.to_owned()).or_insert_with(|| watch::Sender::new(())).subscribe();
         Wake { wakes: Arc::clone(self), key: key.to_owned(), news }
     }
 
     pub(crate) fn wake(&self, key: &str) {
-        if let Some(news) = self.lock().get(key) {
+        if let Some(news) = self.0.lock().get(key) {
             news.send_replace(());
         }
     }
 
     pub(crate) fn wake_all(&self) {
-        for news in self.lock().values() {
+        for news in self.0.lock().values() {
             news.send_replace(());
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -64,7 +57,7 @@ pub(crate) async fn until_news(wake: &mut Wake, left: Duration) {
 
 impl Drop for Wake {
     fn drop(&mut self) {
-        let mut wakes = self.wakes.lock();
+        let mut wakes = self.wakes.0.lock();
         // The receiver that is being dropped still counts.
         if wakes.get(&self.key).is_some_and(|news| news.receiver_count() == 1) {
             wakes.remove(&self.key);
@@ -89,6 +82,6 @@ mod tests {
         second.woken().await;
         assert!(other.woken().now_or_never().is_none());
         drop((first, second, other));
-        assert!(wakes.lock().is_empty());
+        assert!(wakes.0.lock().is_empty());
     }
 }

@@ -1,11 +1,12 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 
 use super::{intent::Intent, sweep::Sweep};
 use crate::{cache::LoadError, clock::Instant};
@@ -47,7 +48,7 @@ impl Strict {
 
     /// Those of `intents` that this process did not ask about within the last second.
     pub(crate) fn due(&self, intents: Vec<Intent>) -> Vec<Intent> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         asked.retain(|_, at| at.elapsed() < ASK_EVERY);
         let now = Instant::now();
         intents.into_iter().filter(|intent| asked.insert(Arc::clone(&intent.id), now).is_none()).collect()

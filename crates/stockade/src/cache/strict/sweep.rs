@@ -1,9 +1,8 @@
 //! Finding the intents whose writer died before ending them, and whose key nobody reads.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
+
+use parking_lot::Mutex;
 
 use super::intent::Intent;
 use crate::resource::Key;
@@ -26,12 +25,12 @@ struct State {
 
 impl Sweep {
     pub(crate) fn from(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).from
+        self.0.lock().from
     }
 
     /// Notes which intents of `page` are over. Returns the intents to end, and whether to look at the next page now.
     pub(crate) fn looked(&self, page: Vec<(Key, Intent)>, over: &BTreeSet<Arc<str>>) -> (Vec<(Key, Intent)>, bool) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let (length, known) = (page.len(), std::mem::take(&mut state.over));
         let is_over = |intent: &Intent| over.contains(&intent.id);
         let mut is_new = false;

@@ -1,4 +1,6 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The progress of a warm-up. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -55,28 +57,24 @@ impl WarmProgress {
     /// The results so far.
     #[must_use]
     pub fn report(&self) -> WarmReport {
-        *self.lock()
+        *self.0.lock()
     }
 
     /// Whether the warm-up has not ended yet.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.lock().state == WarmState::Running
+        self.0.lock().state == WarmState::Running
     }
 
     pub(super) fn count(&self, note: impl FnOnce(&mut WarmReport)) {
-        note(&mut self.lock());
+        note(&mut self.0.lock());
     }
 
     /// Notes how the warm-up ended. Only the first call has an effect.
     pub(super) fn end(&self, state: WarmState) {
-        let mut report = self.lock();
+        let mut report = self.0.lock();
         if report.state == WarmState::Running {
             report.state = state;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WarmReport> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

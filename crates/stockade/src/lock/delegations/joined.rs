@@ -1,10 +1,6 @@
-use std::{
-    collections::HashMap,
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use super::Inside;
@@ -73,7 +69,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut waiting = self.joined.waiting();
+        let mut waiting = self.joined.waiting.lock();
         let last = waiting.by_id.remove(&self.id).is_some() && waiting.by_id.is_empty();
         drop(waiting);
         if last {
@@ -83,14 +79,10 @@ impl Drop for Waiting {
 }
 
 impl Joined {
-    fn waiting(&self) -> MutexGuard<'_, Waiters> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a reader, unless as many wait as its attempt allows. Before the store has queued the attempt, the readers
     /// wait for a reply and not for a holder, so the limit of the queue does not count yet.
     pub(super) fn join(self: &Arc<Self>, attempt: &Attempt, max_hold: Option<Duration>) -> Result<Waiting, LockError> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let (place, remaining) = self.readers.place();
         let most = if place.is_some() { attempt.max_waiters as usize } else { MOST };
         if waiting.by_id.len() >= most {
@@ -105,12 +97,12 @@ impl Joined {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting().by_id.is_empty()
+        self.waiting.lock().by_id.is_empty()
     }
 
     /// Takes all waiting readers.
     pub(super) fn take(&self) -> Vec<Waiter> {
-        mem::take(&mut self.waiting().by_id).into_values().collect()
+        mem::take(&mut self.waiting.lock().by_id).into_values().collect()
     }
 
     /// Resolves when the last reader has left. Another one may have joined since.

@@ -2,12 +2,13 @@ use std::{
     collections::{HashMap, hash_map::Entry as Slot},
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -97,7 +98,7 @@ impl Delegations {
 
     fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Entry>> {
         let shard = &self.shards[usize::from(key.bucket().index()) % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        shard.lock()
     }
 
     /// Enters a live delegation, if the reader's lease is not shorter than that of the delegation. So a writer waits
@@ -165,7 +166,7 @@ impl Delegations {
     pub(in crate::lock) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for shard in &self.shards {
-            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let shard = shard.lock();
             let granted = shard.values().filter_map(|entry| match entry {
                 Entry::Granted(delegation) => Some(Arc::clone(delegation)),
                 Entry::Asked(..) => None,

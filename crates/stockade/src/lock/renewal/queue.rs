@@ -1,10 +1,7 @@
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
@@ -63,17 +60,13 @@ impl RenewalQueue {
         Self { store, schedule, table: Mutex::default(), rearm: Notify::new() }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn add(&self, ownership: &Arc<Ownership>, ends_at: Option<Instant>) -> Added {
         let now = Instant::now();
         let left = ownership.deadline().since(now);
         // A grant that was handed over may have less than its whole lease left.
         let period = if left > ownership.lease * 9 / 10 { ownership.lease / 3 } else { left / 3 };
         let renew_at = self.schedule.next(now, period, ownership.key.bucket());
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if table.closed {
             return Added::Closed;
         }
@@ -96,7 +89,7 @@ impl RenewalQueue {
 
     /// Sets the longest hold of an entry.
     pub(super) fn limit(&self, id: u64, ends_at: Instant) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let Some(entry) = table.entries.get_mut(&id) else { return };
         entry.ends_at = Some(ends_at);
         let at = entry.at;
@@ -112,7 +105,7 @@ impl RenewalQueue {
     }
 
     pub(super) fn remove(&self, id: u64) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if let Some(entry) = table.entries.remove(&id) {
             table.agenda.remove(&(entry.at, id));
         }
@@ -120,7 +113,7 @@ impl RenewalQueue {
 
     /// Retires the queue if it has neither entries nor a task. Returns whether it is retired.
     pub(super) fn retire(&self) -> bool {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.retired |= table.entries.is_empty() && table.alarm.is_none();
         table.retired
     }
@@ -128,7 +121,7 @@ impl RenewalQueue {
     /// Takes all entries, and accepts no more.
     pub(super) fn close(&self) -> Vec<Arc<Ownership>> {
         let left = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             table.closed = true;
             table.agenda.clear();
             std::mem::take(&mut table.entries)
@@ -143,7 +136,7 @@ impl RenewalQueue {
         let mut due: Vec<Due> = Vec::new();
         let mut over: Vec<(Arc<Ownership>, bool)> = Vec::new();
         let next = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             let table = &mut *table;
             for id in table.take_agenda(now + TOGETHER) {
                 let Some(entry) = table.entries.get_mut(&id) else { continue };
@@ -192,7 +185,7 @@ impl RenewalQueue {
     /// Plans the next renewal of each entry of a batch that was answered or timed out.
     pub(super) fn renewed(&self, batch: &Batch) {
         let now = Instant::now();
-        let mut table = self.table();
+        let mut table = self.table.lock();
         for Due { id, ownership, planned, deadline } in &batch.due {
             let Some(entry) = table.entries.get_mut(id) else { continue };
             let confirmed = ownership.deadline() > *deadline;
@@ -208,17 +201,17 @@ impl RenewalQueue {
     }
 
     pub(super) fn alarm(&self) -> Option<Instant> {
-        self.table().alarm
+        self.table.lock().alarm
     }
 
     /// The task was dropped before it ended.
     pub(super) fn abandoned(&self) {
-        self.table().alarm = None;
+        self.table.lock().alarm = None;
     }
 
     /// Lets another task begin where one was dropped. False if there is a task, or nothing to do.
     pub(super) fn take_over(&self) -> bool {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if table.alarm.is_some() {
             return false;
         }

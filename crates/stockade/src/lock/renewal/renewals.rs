@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
@@ -60,15 +61,11 @@ impl Renewals {
         Self { store, schedule: Arc::new(Schedule::new()), queues: Mutex::default(), tasks, home }
     }
 
-    fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The queue of the shard that has the resource now. The ownership stays in this queue when its slot moves: its
     /// renewals then go to the new shard, in a batch of their own.
     fn queue(&self, ownership: &Ownership) -> Arc<RenewalQueue> {
         let shard = self.store.shard(&ownership.key);
-        let mut queues = self.queues();
+        let mut queues = self.queues.lock();
         if let Some(queue) = queues.by_shard.get(&shard) {
             return Arc::clone(queue);
         }
@@ -125,7 +122,7 @@ impl Renewals {
     /// Takes all ownerships, and accepts no more. For a shutdown.
     pub(in crate::lock) fn close(&self) -> Vec<Arc<Ownership>> {
         let queues: Vec<_> = {
-            let mut queues = self.queues();
+            let mut queues = self.queues.lock();
             queues.closed = true;
             queues.by_shard.values().cloned().collect()
         };
@@ -134,7 +131,7 @@ impl Renewals {
 
     #[cfg(test)]
     pub(in crate::lock) fn shards(&self) -> usize {
-        self.queues().by_shard.len()
+        self.queues.lock().by_shard.len()
     }
 
     #[cfg(test)]
@@ -150,6 +147,6 @@ impl Renewals {
 
 impl Drop for Renewals {
     fn drop(&mut self) {
-        self.queues().by_shard.values().for_each(|queue| queue.rearm.notify_one());
+        self.queues.lock().by_shard.values().for_each(|queue| queue.rearm.notify_one());
     }
 }

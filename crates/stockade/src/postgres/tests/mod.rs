@@ -3,13 +3,14 @@
 use std::{
     borrow::Cow,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sqlx::PgPool;
 use stockade_testbed::PostgresServer;
 use tokio::time::Instant;
@@ -54,11 +55,7 @@ impl Recorder {
     }
 
     fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn unsure(&self) -> MutexGuard<'_, Option<UnsureRun>> {
-        self.unsure.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock().clone()
     }
 }
 
@@ -77,10 +74,10 @@ impl Invalidate for Recorder {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 return keys.iter().map(|_| Err(frozen())).collect();
             }
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen.lock();
             seen.extend(keys.iter().map(ToString::to_string));
             let left = self.reconnects.load(Ordering::Acquire);
-            if let (Some(run), Some(left)) = (&mut *self.unsure(), left.checked_sub(1)) {
+            if let (Some(run), Some(left)) = (&mut *self.unsure.lock(), left.checked_sub(1)) {
                 run.connection += 1;
                 self.reconnects.store(left, Ordering::Release);
             }
@@ -90,7 +87,7 @@ impl Invalidate for Recorder {
 
     fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Outcomes<()>> {
         Box::pin(async {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen.lock();
             seen.extend(tags.iter().map(Tag::marked));
             tags.iter().map(|_| Ok(())).collect()
         })
@@ -109,13 +106,13 @@ impl Invalidate for Recorder {
     }
 
     fn unsure_run(&self) -> Option<UnsureRun> {
-        self.unsure().clone()
+        self.unsure.lock().clone()
     }
 
     fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>> {
         Box::pin(async {
-            *self.unsure() = None;
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            *self.unsure.lock() = None;
+            let mut seen = self.seen.lock();
             seen.push(format!("trusted on connection {}", run.connection));
             Ok(())
         })
@@ -292,10 +289,10 @@ async fn what_was_applied_while_the_connection_changed_vouches_for_nothing() {
         .execute(&pool)
         .await
         .unwrap();
-    *recorder.unsure() = Some(UnsureRun { id: Arc::from("run"), connection: 1, has_rival: false });
+    *recorder.unsure.lock() = Some(UnsureRun { id: Arc::from("run"), connection: 1, has_rival: false });
     recorder.reconnects.store(2, Ordering::Release);
     let relay = Relay::spawn(pool, [cache]);
-    until(async || recorder.unsure().is_none()).await;
+    until(async || recorder.unsure.lock().is_none()).await;
     assert_eq!(recorder.seen(), ["stock:a", "stock:a", "stock:a", "trusted on connection 3"]);
     relay.shutdown(Duration::from_secs(1)).await;
 }

@@ -28,7 +28,7 @@ fn numbered(numbers: impl Iterator<Item = usize>) -> impl Iterator<Item = String
 }
 
 fn lost_what_it_knew(recorder: &Recorder) {
-    *recorder.unsure() = Some(UnsureRun { id: Arc::from("run"), connection: 1, has_rival: false });
+    *recorder.unsure.lock() = Some(UnsureRun { id: Arc::from("run"), connection: 1, has_rival: false });
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_replay_goes_on_in_the_next_round_where_it_stopped() {
     let (recorder, cache) = Recorder::new();
     lost_what_it_knew(&recorder);
     let _relay = one_batch_a_round(&pool, cache).await;
-    until(async || recorder.unsure().is_none()).await;
+    until(async || recorder.unsure.lock().is_none()).await;
     let all = numbered(1..=ROWS).chain(["trusted on connection 1".to_owned()]);
     assert_eq!(recorder.seen(), all.collect::<Vec<_>>());
 }
@@ -50,7 +50,7 @@ async fn a_replay_of_many_rounds_begins_anew_on_another_connection() {
     let _relay = one_batch_a_round(&pool, cache).await;
     until(async || recorder.seen().len() >= 64).await;
     recorder.reconnects.store(1, Ordering::Release);
-    until(async || recorder.unsure().is_none()).await;
+    until(async || recorder.unsure.lock().is_none()).await;
     let seen = recorder.seen();
     let all = numbered(1..=ROWS).chain(["trusted on connection 2".to_owned()]).collect::<Vec<_>>();
     assert!(seen.len() > all.len(), "the connection changed after the end");
@@ -68,7 +68,7 @@ async fn a_row_whose_mark_was_lost_during_a_replay_is_applied_before_the_run_is_
     let lost = "update stockade.outbox set applied_at = null, retry_at = clock_timestamp() + interval '4 s'
         where resource = 'stock:1'";
     sqlx::raw_sql(lost).execute(&pool).await.unwrap();
-    until(async || recorder.unsure().is_none()).await;
+    until(async || recorder.unsure.lock().is_none()).await;
     let seen = recorder.seen();
     assert_eq!(seen[..=ROWS], numbered((1..=ROWS).chain([1])).collect::<Vec<_>>());
     assert_eq!(seen.last().unwrap(), "trusted on connection 1");
@@ -94,7 +94,7 @@ async fn the_relay_tells_once_that_its_rounds_are_cut_off() {
         // Each round waits on a connection of its own.
         let waiting: Vec<i32> =
             sqlx::query_scalar(WAITING).fetch_all(&mut *pool.acquire().await.unwrap()).await.unwrap();
-        let mut rounds = rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rounds = rounds.lock();
         rounds.extend(waiting);
         rounds.len() > 2
     })

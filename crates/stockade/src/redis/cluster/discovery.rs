@@ -1,9 +1,7 @@
-use std::{
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use parking_lot::{Mutex, RwLock};
 use rand::{Rng, seq::SliceRandom};
 use redis::{ConnectionAddr, ConnectionInfo, Value};
 use tokio::{
@@ -84,16 +82,16 @@ impl Discovery {
     }
 
     pub(crate) fn owner(&self, bucket: Bucket) -> Option<Node> {
-        self.shared.map.read().unwrap_or_else(PoisonError::into_inner).owner(bucket).cloned()
+        self.shared.map.read().owner(bucket).cloned()
     }
 
     pub(crate) fn nodes(&self) -> Vec<Node> {
-        self.shared.map.read().unwrap_or_else(PoisonError::into_inner).nodes()
+        self.shared.map.read().nodes()
     }
 
     /// Why the servers can't be used, in words for people. `None` if a node answers, and also if none can be reached.
     pub(crate) fn unfit(&self) -> Option<Arc<str>> {
-        self.shared.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.unfit.lock().clone()
     }
 
     /// Reports an error that a change in the cluster may have caused. The nodes are asked soon.
@@ -126,7 +124,7 @@ impl Shared {
         loop {
             let answered = match self.ask().await {
                 Some(view) => {
-                    let changed = self.map.write().unwrap_or_else(PoisonError::into_inner).learn(&view);
+                    let changed = self.map.write().learn(&view);
                     if changed {
                         tracing::info!(cluster = %self.redis.dialer(), "learned which node serves which slots");
                         events.changed();
@@ -149,7 +147,7 @@ impl Shared {
     /// The first view that a node gives. Asks nodes that serve slots first, in random order, then those in the URL. If a
     /// node fails, or has been silent for a command time-out, the next one is asked as well.
     async fn ask(&self) -> Option<View> {
-        let known = self.map.read().unwrap_or_else(PoisonError::into_inner).nodes();
+        let known = self.map.read().nodes();
         let mut places: Vec<_> = known.iter().filter_map(|node| self.redis.dialer().info_of(node)).collect();
         places.shuffle(&mut rand::rng());
         let mut places = places.into_iter().chain(self.seeds.iter().cloned()).peekable();
@@ -190,7 +188,7 @@ impl Shared {
     }
 
     fn set_unfit(&self, said: Option<Arc<str>>) {
-        *self.unfit.lock().unwrap_or_else(PoisonError::into_inner) = said;
+        *self.unfit.lock() = said;
     }
 }
 

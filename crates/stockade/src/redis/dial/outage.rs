@@ -1,8 +1,6 @@
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Whether a server is away. Locks and caches have connections of their own, and each reconnects by itself. This makes
@@ -33,14 +31,10 @@ pub(in crate::redis) enum News {
 }
 
 impl Outage {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// No connection could be made. Returns whether to log it: true for the first failure of an outage, and for the
     /// first one that only a change of the configuration mends.
     pub(in crate::redis) fn failed(&self, is_final: bool) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         match *state {
             State::Away { is_final: known, .. } if known || !is_final => false,
             State::Away { since, .. } => {
@@ -56,7 +50,7 @@ impl Outage {
 
     /// A connection was made.
     pub(in crate::redis) fn connected(&self) -> News {
-        match std::mem::replace(&mut *self.state(), State::Up) {
+        match std::mem::replace(&mut *self.0.lock(), State::Up) {
             State::New => News::First,
             State::Up => News::None,
             State::Away { since, .. } => News::Back(since.elapsed()),

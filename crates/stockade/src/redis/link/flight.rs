@@ -1,13 +1,14 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
 
 use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{task::unconstrained, time::Instant};
 
@@ -127,7 +128,7 @@ impl Request {
     }
 
     fn poll(&self, number: usize) -> Poll<RedisResult<Value>> {
-        let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replies = self.replies.lock();
         if let Replies::ToCome(reply) = &mut *replies {
             let Poll::Ready(ready) = reply.as_mut().poll(&mut Context::from_waker(&self.waker)) else {
                 return Poll::Pending;

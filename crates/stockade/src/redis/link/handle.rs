@@ -1,12 +1,13 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::Notify,
@@ -133,7 +134,7 @@ impl Link {
 
     /// Why the server can't be used, in words for people. `None` while it is used, and also if none can be reached.
     pub(crate) fn unfit(&self) -> Option<Arc<str>> {
-        self.shared.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.unfit.lock().clone()
     }
 
     /// Counts connections: grows by one before each `opened`.

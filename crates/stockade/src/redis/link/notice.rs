@@ -1,10 +1,11 @@
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, error::Elapsed, timeout_at};
 
 use super::flight::Started;
@@ -35,11 +36,7 @@ struct State {
     is_left: bool,
 }
 
-impl Notice {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Notice {}
 
 pub(super) fn notice() -> (Teller, Told) {
     let notice = Arc::<Notice>::default();
@@ -49,7 +46,7 @@ pub(super) fn notice() -> (Teller, Told) {
 impl Teller {
     /// Returns the outcome if the caller is gone.
     pub(super) fn tell(self, outcome: Result<Started, LinkError>) -> Option<Result<Started, LinkError>> {
-        let mut state = self.0.lock();
+        let mut state = self.0.0.lock();
         if state.is_left {
             return Some(outcome);
         }
@@ -65,7 +62,7 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.0.lock();
         state.is_left = true;
         if let Some(caller) = state.caller.take() {
             caller.wake();
@@ -94,7 +91,7 @@ impl Future for Told {
     type Output = Option<Result<Started, LinkError>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.lock();
+        let mut state = self.0.0.lock();
         if let Some(outcome) = state.outcome.take() {
             return Poll::Ready(Some(outcome));
         }
@@ -110,7 +107,7 @@ impl Drop for Told {
     fn drop(&mut self) {
         // The outcome is dropped here and not with the other side, which may hold the lock of the wire.
         let outcome = {
-            let mut state = self.0.lock();
+            let mut state = self.0.0.lock();
             state.is_left = true;
             state.outcome.take()
         };

@@ -1,8 +1,6 @@
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How often the log repeats that a server takes no writes.
@@ -23,7 +21,7 @@ impl Refusals {
     }
 
     fn is_news(&self, code: &'static str) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         let is_known = told.is_some_and(|(last, at)| last == code && at.elapsed() < REMINDER);
         if !is_known {
             *told = Some((code, Instant::now()));

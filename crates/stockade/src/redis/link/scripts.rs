@@ -1,9 +1,7 @@
-use std::{
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
+use parking_lot::{Mutex, RwLock};
 use redis::{Cmd, RedisError, aio::MultiplexedConnection};
 use tokio::time::Instant;
 
@@ -66,10 +64,10 @@ impl Scripts {
             let found = times.iter().find(|(name, _)| *name == op);
             found.map(|(_, times)| times.observe(time))
         };
-        if find(&self.times.read().unwrap_or_else(PoisonError::into_inner)).is_some() {
+        if find(&self.times.read()).is_some() {
             return;
         }
-        let mut times = self.times.write().unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.times.write();
         if find(&times).is_none() {
             let new = Times::of(REDIS_COMMAND, &[tag("op", op)]);
             new.observe(time);
@@ -83,7 +81,7 @@ impl Scripts {
 
     /// Sends the scripts again, ahead of whatever is sent from now on. Does nothing if they were sent a moment ago.
     pub(super) fn reload(&self, wire: &Arc<Wire>) -> Vec<Flight> {
-        let mut reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reloaded = self.reloaded.lock();
         if was_lately(*reloaded) {
             return Vec::new();
         }
@@ -93,7 +91,7 @@ impl Scripts {
 
     #[cfg(test)]
     pub(super) fn may_reload(&self) -> bool {
-        !was_lately(*self.reloaded.lock().unwrap_or_else(PoisonError::into_inner))
+        !was_lately(*self.reloaded.lock())
     }
 }
 

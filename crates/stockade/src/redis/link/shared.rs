@@ -1,8 +1,9 @@
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -48,16 +49,16 @@ pub(super) struct Slot(Mutex<Option<Arc<Connection>>>);
 
 impl Slot {
     pub(super) fn get(&self) -> Option<Arc<Connection>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     pub(super) fn is_taken(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.0.lock().is_some()
     }
 
     /// Commands that wait for a place on the previous connection are told that it is gone.
     pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
-        let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), connection);
+        let before = std::mem::replace(&mut *self.0.lock(), connection);
         if let Some(before) = before {
             before.wire.close();
         }
@@ -73,6 +74,6 @@ impl Shared {
     }
 
     pub(super) fn set_unfit(&self, said: Option<Arc<str>>) {
-        *self.unfit.lock().unwrap_or_else(PoisonError::into_inner) = said;
+        *self.unfit.lock() = said;
     }
 }

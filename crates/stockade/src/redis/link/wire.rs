@@ -1,12 +1,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use redis::{Cmd, aio::MultiplexedConnection};
 use tokio::{
     sync::Notify,
@@ -128,7 +129,7 @@ impl Wire {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Sends the command, or lets it wait: for its place, or for others to become one with. `make` is called under the

@@ -1,8 +1,9 @@
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, Weak},
+    sync::{Arc, Weak},
 };
 
+use parking_lot::RwLock;
 use tokio::runtime::Handle;
 
 use super::server::{Role, Server, ServerState};
@@ -41,10 +42,10 @@ impl<S: ServerState> Nodes<S> {
 
     pub(super) fn of(&self, bucket: Bucket) -> Option<Arc<Server<S>>> {
         let index = usize::from(bucket.index());
-        if let Some(server) = &self.table.read().unwrap_or_else(PoisonError::into_inner).owners[index] {
+        if let Some(server) = &self.table.read().owners[index] {
             return Some(Arc::clone(server));
         }
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         // Looked up under the write lock. So a change that comes meanwhile finds the entry that is made here.
         let server = self.server_on(&mut table, &self.discovery.owner(bucket)?)?;
         table.owners[index] = Some(Arc::clone(&server));
@@ -68,12 +69,12 @@ impl<S: ServerState> Nodes<S> {
 
     /// The servers that are connected to, or that the link tries to connect to.
     pub(super) fn all(&self) -> Vec<Arc<Server<S>>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).open.values().cloned().collect()
+        self.table.read().open.values().cloned().collect()
     }
 
     /// All servers that have buckets. Connects to each of them.
     pub(super) fn every(&self) -> Vec<Arc<Server<S>>> {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         self.discovery.nodes().iter().filter_map(|node| self.server_on(&mut table, node)).collect()
     }
 
@@ -86,7 +87,7 @@ impl<S: ServerState> Nodes<S> {
     pub(super) fn leave(&self) -> Vec<Bucket> {
         let nodes = self.discovery.nodes();
         let mut left = Vec::new();
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         for bucket in (0..=u8::MAX).map(Bucket::from_index) {
             let owner = &mut table.owners[usize::from(bucket.index())];
             if let Some(server) = owner.take_if(|server| !self.has(server, bucket)) {

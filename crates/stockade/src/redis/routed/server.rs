@@ -1,10 +1,12 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use parking_lot::Mutex;
 
 use super::subscriptions::Subscriptions;
 use crate::{
@@ -109,7 +111,7 @@ impl<S: ServerState> Server<S> {
 
     /// The link has connected to a run of the server.
     pub(super) fn met(&self, up: &Up) {
-        *self.run_id.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
+        *self.run_id.lock() = Some(Arc::clone(&up.run_id));
         if !up.new_run {
             return;
         }
@@ -136,7 +138,7 @@ impl<S> Server<S> {
     /// The server's name for its run, set before the first command of a connection is sent. `None` before the first
     /// connection.
     pub(crate) fn run_id(&self) -> Option<Arc<str>> {
-        self.run_id.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.run_id.lock().clone()
     }
 
     /// Whether a message in this bucket would reach this process.

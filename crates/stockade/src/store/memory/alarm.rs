@@ -1,5 +1,6 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::Notify};
 use tokio_util::task::TaskTracker;
 
@@ -24,15 +25,11 @@ impl Shared {
         Self { table: Mutex::new(Table::new()), rearm: Notify::new(), tasks: TaskTracker::new(), home }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes one change of the table. Expired leases end first. Waiters and holders are notified after the mutex is
     /// free.
     pub(super) fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Table, Instant) -> T) -> T {
         let (outcome, effects, arm) = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             let now = Instant::now();
             table.expire(now);
             let outcome = change(&mut table, now);
@@ -113,7 +110,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.finished {
-            self.shared.table().alarm = None;
+            self.shared.table.lock().alarm = None;
         }
     }
 }

@@ -1,4 +1,6 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::redis::process_of;
 
@@ -15,7 +17,7 @@ impl Servers {
 
     /// Returns `false` if another connection leads to the same server.
     pub(super) fn claim(&self, node: usize, run_id: &Arc<str>) -> bool {
-        let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.0.lock();
         let is_same = |run: &Option<Arc<str>>| run.as_deref().map(process_of) == Some(process_of(run_id));
         let taken = servers.iter().enumerate().any(|(other, run)| other != node && is_same(run));
         if !taken && let Some(run) = servers.get_mut(node) {
@@ -25,7 +27,7 @@ impl Servers {
     }
 
     pub(super) fn leave(&self, node: usize) {
-        if let Some(run) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(node) {
+        if let Some(run) = self.0.lock().get_mut(node) {
             *run = None;
         }
     }

@@ -1,7 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
 
 use crate::{
     cache::strict::{Intent, OVERDUE},
@@ -14,12 +13,8 @@ use crate::{
 pub(crate) struct Intents(Mutex<HashMap<Key, Vec<(Intent, Instant)>>>);
 
 impl Intents {
-    fn table(&self) -> MutexGuard<'_, HashMap<Key, Vec<(Intent, Instant)>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn begin(&self, keys: &[Key], intent: &Intent) {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         for key in keys {
             table.entry(key.clone()).or_default().push((intent.clone(), Instant::now()));
         }
@@ -27,7 +22,7 @@ impl Intents {
 
     /// Ends an intent on these keys. Returns whether it was there for all of them.
     pub(crate) fn end(&self, keys: &[Key], id: &str) -> bool {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         let mut all = true;
         for key in keys {
             let Some(intents) = table.get_mut(key) else {
@@ -46,7 +41,7 @@ impl Intents {
 
     /// At most `count` of the standing intents, from number `from` on.
     pub(crate) fn standing(&self, from: usize, count: usize) -> Vec<(Key, Intent)> {
-        let table = self.table();
+        let table = self.0.lock();
         let all =
             table.iter().flat_map(|(key, intents)| intents.iter().map(|(intent, _)| (key.clone(), intent.clone())));
         all.skip(from).take(count).collect()
@@ -54,7 +49,7 @@ impl Intents {
 
     /// `None` if the key has no intent. Otherwise those of its intents that are overdue.
     pub(crate) fn of(&self, key: &Key) -> Option<Vec<Intent>> {
-        let table = self.table();
+        let table = self.0.lock();
         let overdue = table.get(key)?.iter().filter(|(_, since)| since.elapsed() >= OVERDUE);
         Some(overdue.map(|(intent, _)| intent.clone()).collect())
     }

@@ -1,8 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::{
     cache::store::{Token, Wake, Wakes},
@@ -31,7 +29,7 @@ impl Leases {
 
     /// Takes the lease. If somebody else has it, returns how long until it expires.
     pub(crate) fn take(&self, key: &Key, token: &Token) -> Result<(), Duration> {
-        let mut held = self.held();
+        let mut held = self.held.lock();
         let now = Instant::now();
         let left = held.get(key).map_or(Duration::ZERO, |held| held.until.since(now));
         if !left.is_zero() {
@@ -43,7 +41,7 @@ impl Leases {
 
     /// Gives the lease back, and calls `last` before anybody else can take it. Does nothing if the lease is void.
     pub(crate) fn end<T>(&self, key: &Key, token: &Token, last: impl FnOnce() -> T) -> Option<T> {
-        let mut held = self.held();
+        let mut held = self.held.lock();
         if held.get(key).is_none_or(|held| held.token != *token) {
             return None;
         }
@@ -57,23 +55,19 @@ impl Leases {
     /// Voids the leases of these keys, whoever has them.
     pub(crate) fn void(&self, keys: &[Key]) {
         for key in keys {
-            self.held().remove(key);
+            self.held.lock().remove(key);
             self.wakes.wake(key.as_str());
         }
     }
 
     pub(crate) fn void_all(&self) {
-        self.held().clear();
+        self.held.lock().clear();
         self.wakes.wake_all();
     }
 
     /// Must be made before the lease is asked for.
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         self.wakes.watch(key.as_str())
-    }
-
-    fn held(&self) -> MutexGuard<'_, HashMap<Key, Holder>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

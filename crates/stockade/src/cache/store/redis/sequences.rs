@@ -1,7 +1,6 @@
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::clock::Instant;
 
@@ -29,13 +28,13 @@ impl Default for Sequences {
 impl Sequences {
     /// Begins a new connection, on which no number was heard yet.
     pub(super) fn begin(&self, now: Instant) {
-        *self.lock() = Heard { last: [None; BUCKETS], unconfirmed: Vec::new(), heartbeat_at: now };
+        *self.0.lock() = Heard { last: [None; BUCKETS], unconfirmed: Vec::new(), heartbeat_at: now };
     }
 
     /// Notes the number of a message. Returns whether a message was missed. A heartbeat repeats the last number, and
     /// `heartbeat_at` is when it was heard. Any other message has the next number, and `heartbeat_at` is `None`.
     pub(super) fn note(&self, bucket: u8, seq: u64, heartbeat_at: Option<Instant>) -> bool {
-        let mut heard = self.lock();
+        let mut heard = self.0.lock();
         let expected = heard.last[usize::from(bucket)].replace(seq);
         if let Some(now) = heartbeat_at {
             heard.heartbeat_at = now;
@@ -49,15 +48,11 @@ impl Sequences {
 
     /// The time since a heartbeat of any process was heard.
     pub(super) fn since_heartbeat(&self) -> Duration {
-        self.lock().heartbeat_at.elapsed()
+        self.0.lock().heartbeat_at.elapsed()
     }
 
     /// The buckets that the next heartbeat should repeat: their number changed and was not repeated since.
     pub(super) fn unconfirmed(&self) -> Vec<u8> {
-        self.lock().unconfirmed.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Heard> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unconfirmed.clone()
     }
 }

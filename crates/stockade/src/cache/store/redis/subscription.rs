@@ -1,12 +1,13 @@
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 
 use super::{
     keys::Keys,
@@ -122,7 +123,7 @@ impl<V> Subscription<V> {
     /// The run has accepted a write. If two servers may both be the primary, both accept writes only for a while, and
     /// that time is counted from this write.
     pub(in crate::cache::store) fn unsure_run(&self) -> Option<UnsureRun> {
-        let run = self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let run = self.joined.lock().clone()?;
         let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_run_trusted();
         // A server that accepts writes whether or not another is the primary is never trusted.
         (is_connected && (!self.strict || self.write_probe.outlasts_rivals(run.connection))).then_some(run)
@@ -138,7 +139,7 @@ impl<V> Subscription<V> {
     /// Notes what JOIN or TRUST replied about a run. Does nothing if there is a newer connection.
     pub(super) fn joined(&self, run: &UnsureRun, sent: Instant, reply: &Reply) {
         self.clock.note(sent, reply.now);
-        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = self.joined.lock();
         if self.connection.load(Ordering::Acquire) == run.connection {
             *joined = Some(run.clone());
             self.trusted.store(reply.word() == "TRUSTED", Ordering::Release);
@@ -197,7 +198,7 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
     ) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
             let connection = {
-                let _joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+                let _joined = self.joined.lock();
                 self.trusted.store(false, Ordering::Release);
                 self.connection.fetch_add(1, Ordering::AcqRel) + 1
             };

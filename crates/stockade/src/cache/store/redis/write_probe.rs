@@ -1,11 +1,9 @@
 //! Whether the primary may have been replaced without knowing it. Such a primary goes on answering reads. With
 //! `min-replicas-to-write` it rejects writes, so a write on the connection of the reads shows whether it was replaced.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::Cmd;
 
 use super::keys::Keys;
@@ -35,13 +33,13 @@ struct State {
 impl WriteProbe {
     /// Begins a new connection, on which nothing was written yet.
     pub(super) fn begin(&self, connection: u64, succession: Succession) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         *state = State { connection, succession, taken: None, told: state.told };
     }
 
     /// Notes that a write was accepted on this connection.
     pub(super) fn taken(&self, connection: u64, sent: Instant) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.connection == connection {
             state.taken = state.taken.max(Some(sent));
             state.told = None;
@@ -50,7 +48,7 @@ impl WriteProbe {
 
     /// Whether replies on this connection come from a server that was not replaced until a moment ago.
     pub(super) fn is_trusted(&self, connection: u64) -> bool {
-        let state = self.lock();
+        let state = self.0.lock();
         state.connection == connection
             && match state.succession {
                 Succession::Never | Succession::ByHand => true,
@@ -61,7 +59,7 @@ impl WriteProbe {
 
     /// Whether another server that accepts writes too either does not exist or stops soon.
     pub(super) fn outlasts_rivals(&self, connection: u64) -> bool {
-        let state = self.lock();
+        let state = self.0.lock();
         state.connection == connection
             && match state.succession {
                 Succession::Never | Succession::ByHand => true,
@@ -71,7 +69,7 @@ impl WriteProbe {
     }
 
     pub(super) fn looked(&self, connection: u64, succession: Succession) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.connection == connection {
             // A server that had a rival may still have it. Without the settings nothing stops the rival.
             state.succession = if succession.has_rival() { succession } else { Succession::Unbounded };
@@ -84,19 +82,15 @@ impl WriteProbe {
 
     /// The connection on which to write, if another server may become the primary.
     pub(super) fn wanted(&self) -> Option<(u64, Succession)> {
-        let state = self.lock();
+        let state = self.0.lock();
         state.succession.has_rival().then_some((state.connection, state.succession))
     }
 
     /// Whether to log a warning: once, until a write is accepted or the succession changes.
     pub(super) fn tells(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let succession = Some(state.succession);
         std::mem::replace(&mut state.told, succession) != succession
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

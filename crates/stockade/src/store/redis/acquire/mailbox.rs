@@ -1,11 +1,9 @@
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{clock::Instant, store::Token};
@@ -60,12 +58,8 @@ struct Unread {
 }
 
 impl Mailbox {
-    fn unread(&self) -> MutexGuard<'_, Unread> {
-        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn post(&self, change: impl FnOnce(&mut Unread)) {
-        change(&mut self.unread());
+        change(&mut self.unread.lock());
         self.wake.notify_one();
     }
 
@@ -105,19 +99,19 @@ impl Mailbox {
     /// Records that a reply made at server time `now` was received. After the clock was set back, `now` may be less
     /// than in the reply before.
     pub(crate) fn answered(&self, now: u64) {
-        self.unread().answered = now;
+        self.unread.lock().answered = now;
     }
 
     /// Called before asking another server. Drops what carries a server time, since that server has another clock.
     pub(crate) fn elsewhere(&self) {
-        let mut unread = self.unread();
+        let mut unread = self.unread.lock();
         (unread.grant, unread.dropped, unread.displaced, unread.answered) = (None, None, None, 0);
     }
 
     /// Called before asking. The question deals with the messages that made it necessary, because its answer is newer
     /// than they are.
     pub(crate) fn asking(&self) {
-        let mut unread = self.unread();
+        let mut unread = self.unread.lock();
         (unread.reconnected, unread.ask_for_all, unread.dropped) = (false, false, None);
     }
 
@@ -127,7 +121,7 @@ impl Mailbox {
     /// says. But if the server clock was set back in between, the message is the newer one. Few messages are overtaken
     /// in this way, so the waiter asks the server.
     pub(crate) fn take(&self) -> Option<Mail> {
-        let mut unread = self.unread();
+        let mut unread = self.unread.lock();
         let (dropped, displaced, grant) = (unread.dropped.take(), unread.displaced.take(), unread.grant.take());
         let displaced = displaced.filter(|now| *now > unread.answered);
         let ended = dropped.max(displaced);

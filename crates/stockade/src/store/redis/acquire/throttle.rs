@@ -1,9 +1,7 @@
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 
 use super::mailbox::Mailbox;
 use crate::{clock::Instant, resource::Key, store::Owner};
@@ -32,19 +30,15 @@ struct Resource {
 }
 
 impl ReaskThrottle {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Enters a waiter. It leaves at the end of its attempt.
     pub(super) fn enter(&self, key: &Key, owner: &Owner, mailbox: &Arc<Mailbox>) {
         let new = || Resource { waiters: HashMap::default(), last: Instant::now(), due: false, told: None };
-        let mut table = self.table();
+        let mut table = self.0.lock();
         table.entry(key.clone()).or_insert_with(new).waiters.insert(owner.clone(), Arc::clone(mailbox));
     }
 
     pub(super) fn leave(&self, key: &Key, owner: &Owner) {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         if let Some(resource) = table.get_mut(key) {
             resource.waiters.remove(owner);
             if resource.waiters.is_empty() {
@@ -56,7 +50,7 @@ impl ReaskThrottle {
     /// Returns `Ok` if the waiter may ask now, because no waiter of this process has asked for `period`, or because a
     /// question is due. Otherwise returns the time until the waiter may ask.
     pub(super) fn claim(&self, key: &Key, period: Duration) -> Result<(), Duration> {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         let Some(resource) = table.get_mut(key) else { return Ok(()) };
         let left = period.saturating_sub(resource.last.elapsed());
         if !left.is_zero() && !resource.due {
@@ -69,7 +63,7 @@ impl ReaskThrottle {
     /// Called when a command of this process found its lock on the resource gone. One waiter asks at once whether the
     /// queue is still there.
     pub(crate) fn doubt(&self, key: &Key) {
-        if let Some(resource) = self.table().get_mut(key) {
+        if let Some(resource) = self.0.lock().get_mut(key) {
             resource.due = true;
             resource.waiters.values().for_each(|mailbox| mailbox.ask_for_all());
         }
@@ -81,7 +75,7 @@ impl ReaskThrottle {
     /// `confirmed` is when the question that last found the place was sent. If that was before the last loss that all
     /// waiters were told of, it is the same loss. `None` when the waiter already knew that its own place was gone.
     pub(super) fn place_lost(&self, key: &Key, confirmed: Option<Instant>, now: u64) {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         let Some(resource) = table.get_mut(key) else { return };
         if confirmed.is_some_and(|sent| resource.told.is_none_or(|told| told < sent)) {
             resource.told = Some(Instant::now());

@@ -1,9 +1,10 @@
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 
 use crate::{
     clock::Instant,
@@ -36,28 +37,24 @@ struct HeldOwnership {
 }
 
 impl HeldTable {
-    fn table(&self) -> MutexGuard<'_, HashMap<Owner, HeldOwnership>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn insert(&self, ownership: &Arc<Ownership>, run: Run, stray: Option<Instant>) {
         let held = HeldOwnership { ownership: Arc::downgrade(ownership), run, stray };
-        self.table().insert(ownership.owner.clone(), held);
+        self.held.lock().insert(ownership.owner.clone(), held);
     }
 
     /// Returns when an acquire command for the ownership was sent that may still arrive.
     pub(crate) fn remove(&self, owner: &Owner) -> Option<Instant> {
-        self.table().remove(owner).and_then(|held| held.stray)
+        self.held.lock().remove(owner).and_then(|held| held.stray)
     }
 
     /// When an acquire command for the ownership was sent that may still arrive.
     pub(crate) fn stray(&self, owner: &Owner) -> Option<Instant> {
-        self.table().get(owner).and_then(|held| held.stray)
+        self.held.lock().get(owner).and_then(|held| held.stray)
     }
 
     /// Recalls an ownership because somebody waits for the resource.
     pub(crate) fn recall(&self, owner: &Owner) {
-        let ownership = self.table().get(owner).and_then(|held| held.ownership.upgrade());
+        let ownership = self.held.lock().get(owner).and_then(|held| held.ownership.upgrade());
         if let Some(ownership) = ownership {
             ownership.recall(Recall::Wanted);
         }
@@ -66,13 +63,13 @@ impl HeldTable {
     /// Recalls the shared ownerships on resources for which `of` is true, because this process no longer receives the
     /// messages that somebody waits for them.
     pub(crate) fn recall_all(&self, of: impl Fn(&Key) -> bool) {
-        let held: Vec<_> = self.table().values().filter_map(|held| held.ownership.upgrade()).collect();
+        let held: Vec<_> = self.held.lock().values().filter_map(|held| held.ownership.upgrade()).collect();
         let recalled = held.iter().filter(|ownership| ownership.readers().is_some() && of(&ownership.key));
         recalled.for_each(|ownership| ownership.recall(Recall::Disconnected));
     }
 
     pub(crate) fn lose(&self, owner: &Owner, reason: LossReason) {
-        let held = self.table().remove(owner);
+        let held = self.held.lock().remove(owner);
         if let Some(ownership) = held.and_then(|held| held.ownership.upgrade()) {
             ownership.lose(reason);
         }
@@ -80,18 +77,14 @@ impl HeldTable {
 
     /// Whether the owner holds its resource with this token, or did until it was handed over.
     pub(crate) fn knows(&self, owner: &Owner, token: Token) -> bool {
-        let ownership = self.table().get(owner).and_then(|held| held.ownership.upgrade());
-        ownership.is_some_and(|ownership| ownership.token == token) || self.handed_over().contains(owner)
-    }
-
-    fn handed_over(&self) -> MutexGuard<'_, VecDeque<Owner>> {
-        self.handed_over.lock().unwrap_or_else(PoisonError::into_inner)
+        let ownership = self.held.lock().get(owner).and_then(|held| held.ownership.upgrade());
+        ownership.is_some_and(|ownership| ownership.token == token) || self.handed_over.lock().contains(owner)
     }
 
     /// Leaves an ownership to another process to adopt. The owner is remembered, because the message of its grant may
     /// still be on its way to the inbox.
     pub(crate) fn hand_over(&self, owner: &Owner) {
-        let mut handed_over = self.handed_over();
+        let mut handed_over = self.handed_over.lock();
         if handed_over.len() == MOST_HANDED_OVER {
             handed_over.pop_front();
         }
@@ -102,7 +95,7 @@ impl HeldTable {
 
     /// Records that the server confirmed the ownership in this run.
     pub(crate) fn confirmed(&self, owner: &Owner, run: Run) {
-        if let Some(held) = self.table().get_mut(owner) {
+        if let Some(held) = self.held.lock().get_mut(owner) {
             // Replies may be read out of order, so an older run must not replace a newer one.
             let older = held.run.server == run.server && held.run.number > run.number;
             held.run = if older { held.run } else { run };
@@ -111,7 +104,7 @@ impl HeldTable {
 
     /// Ends an ownership that the server no longer has, as its run `run` said.
     pub(crate) fn gone(&self, ownership: &Ownership, run: Run) {
-        let held = self.table().remove(&ownership.owner);
+        let held = self.held.lock().remove(&ownership.owner);
         let reason = match held {
             Some(held) if held.run != run => LossReason::StoreLostData,
             // `None` if the ownership was released meanwhile. Then nobody reads the reason.
@@ -123,7 +116,7 @@ impl HeldTable {
     /// The ownerships on this server that were last granted or confirmed by another run of it, or by another server.
     pub(crate) fn unsure(&self, shards: &RoutedLink<ShardState>, shard: &Shard) -> Vec<Arc<Ownership>> {
         let run = shard.run();
-        let mut table = self.table();
+        let mut table = self.held.lock();
         table.retain(|_, held| held.ownership.strong_count() > 0);
         let other = table.values().filter(|held| held.run != run).filter_map(|held| held.ownership.upgrade());
         other.filter(|ownership| shards.has(shard, ownership.key.bucket())).collect()

@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 
 use crate::{
     resource::Key,
@@ -29,13 +30,9 @@ pub(super) enum Recipient {
 }
 
 impl Waiters {
-    fn table(&self) -> MutexGuard<'_, HashMap<Owner, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Enters an attempt, unless there are `most` already. Returns how many there were before.
     pub(crate) fn insert(&self, owner: &Owner, key: &Key, mailbox: &Arc<Mailbox>, most: usize) -> usize {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         let before = table.len();
         if before < most {
             table.insert(owner.clone(), Entry { mailbox: Some(Arc::clone(mailbox)), key: key.clone() });
@@ -44,21 +41,21 @@ impl Waiters {
     }
 
     pub(crate) fn remove(&self, owner: &Owner) {
-        self.table().remove(owner);
+        self.0.lock().remove(owner);
     }
 
     /// Whether there is no attempt, neither waiting nor given up.
     pub(crate) fn is_settled(&self) -> bool {
-        self.table().is_empty()
+        self.0.lock().is_empty()
     }
 
     /// Marks the attempt as given up. A grant that still arrives must be cancelled.
     pub(crate) fn give_up(&self, owner: &Owner, key: &Key) {
-        self.table().insert(owner.clone(), Entry { mailbox: None, key: key.clone() });
+        self.0.lock().insert(owner.clone(), Entry { mailbox: None, key: key.clone() });
     }
 
     pub(super) fn post(&self, owner: &Owner, post: impl FnOnce(&Key, &Mailbox)) -> Recipient {
-        match self.table().get(owner) {
+        match self.0.lock().get(owner) {
             Some(Entry { mailbox: Some(mailbox), key }) => {
                 post(key, mailbox);
                 Recipient::Waiter
@@ -70,7 +67,7 @@ impl Waiters {
 
     /// Posts to every waiter on a resource for which `wanted` is true.
     pub(crate) fn post_all(&self, wanted: impl Fn(&Key) -> bool, post: impl Fn(&Mailbox)) {
-        let table = self.table();
+        let table = self.0.lock();
         let wanted = table.values().filter(|entry| wanted(&entry.key));
         wanted.filter_map(|entry| entry.mailbox.as_ref()).for_each(|mailbox| post(mailbox));
     }

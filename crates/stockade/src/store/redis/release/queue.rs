@@ -1,9 +1,7 @@
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::sendings::Sent;
@@ -37,7 +35,7 @@ pub(crate) struct Release {
 
 impl Releases {
     pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Adds a release. Returns whether a task has to begin to read. Returns the release as an error when there are too
