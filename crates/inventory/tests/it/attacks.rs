@@ -169,7 +169,9 @@ async fn stock_that_a_fence_guards_is_sold_once() {
     let mut right = vec!["for-update", "conditional-update", "optimistic", "decrby", "script"];
     if cfg!(feature = "demo") {
         assert_eq!(schemes.len(), 14, "all of the lab but the two sides: {sold}");
-        right.extend(["redlock", "flash"]);
+        right.push("flash");
+        // A holder that the machine starves beyond its lease sells a unit twice under this scheme.
+        assert!(line("redlock")["sold"].as_i64() >= Some(20), "{sold}");
         assert_eq!(line("stopped")["lost"], 0, "{sold}");
         let lost = line("stopped-unfenced")["lost"].as_i64();
         assert!(lost > Some(0), "who went on wrote what it had read: {sold}");
