@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-#[cfg(feature = "demo")]
 use parking_lot::Mutex;
+#[cfg(feature = "demo")]
 use stockade::Redis;
 use stockade::cache::BuildError;
 use tokio::time::timeout;

@@ -156,6 +156,15 @@ mod tests {
     }
 
     #[test]
+    fn instances_on_this_machine_are_asked_without_a_proxy() {
+        let local = |url: &str| is_local(&url.parse().unwrap());
+        assert!(
+            ["http://127.0.0.1:8080", "http://127.9.9.9", "http://[::1]:1", "http://localhost"].map(local) == [true; 4]
+        );
+        assert!(["http://10.0.0.1", "http://inventory-1:8080", "http://localhost.example"].map(local) == [false; 3]);
+    }
+
+    #[test]
     fn a_sku_stays_one_path_segment_and_is_encoded_once() {
         let client = client(&["http://127.0.0.1:1"]);
         for (sku, path) in [

@@ -31,7 +31,7 @@ async fn connections_that_the_database_closed_while_they_were_idle_fail_no_reque
     });
     assert_eq!(adjusted, [StatusCode::OK; 8]);
 
-    // What was in use within the last 100 ms is not tested before its next use. The service's own work would use some.
+    // What was in use within the last 10 ms is not tested before its next use. The service's own work would use some.
     instance.freeze();
     let used = "select count(*) from pg_stat_activity where application_name = 'service'
         and (state <> 'idle' or state_change > clock_timestamp() - interval '200 ms')";

@@ -109,6 +109,20 @@ async fn a_client_that_does_not_read_holds_for_the_longest_hold_only() {
 }
 
 #[tokio::test]
+async fn a_streamed_body_counts_for_the_time_after_which_to_come_back() {
+    let locks = Locks::memory();
+    let lock = RouteLock::by::<Sku>(&locks).wait(SHORT).max_hold(Duration::from_millis(1_100));
+    // With its state the router makes its layers once, and not for each request.
+    let app = app(lock, endless).with_state(());
+    let _streaming = head(&app, Method::GET).await;
+    idle(&locks).await;
+    let _held = locks.write(&Sku("1".into())).acquire().await.unwrap();
+    let refused = send(&app, request(Method::POST, "/stock/1")).await;
+    refused.refusal(423, "lock-timeout");
+    assert_eq!(refused.headers["retry-after"], "2");
+}
+
+#[tokio::test]
 async fn a_streamed_read_ends_with_its_lock_and_a_streamed_write_goes_on() {
     let locks = Locks::memory();
     let lock = RouteLock::by::<Sku>(&locks).max_hold(SHORT);
