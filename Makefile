@@ -73,6 +73,9 @@ check: ## What can be said without running anything: format, mutants that apply,
 	for features in "" "axum redlock" "postgres tls legacy-setnx msgpack lz4"; do \
 		$(CARGO) clippy --locked --quiet -p stockade --no-default-features --features "$$features" -- -D warnings || exit 1; \
 	done
+	for features in "redlock tls" demo; do \
+		$(CARGO) clippy --locked --quiet -p stockade-inventory --no-default-features --features "$$features" -- -D warnings || exit 1; \
+	done
 	$(CARGO) package --locked --quiet --no-verify --allow-dirty -p stockade
 
 fmt: ## Format the code
