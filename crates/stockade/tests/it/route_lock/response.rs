@@ -114,7 +114,7 @@ async fn a_streamed_body_counts_for_the_time_after_which_to_come_back() {
     let lock = RouteLock::by::<Sku>(&locks).wait(SHORT).max_hold(Duration::from_millis(1_100));
     // With its state the router makes its layers once, and not for each request.
     let app = app(lock, endless).with_state(());
-    let _streaming = head(&app, Method::GET).await;
+    let _streaming = head(&app, Method::POST).await;
     idle(&locks).await;
     let _held = locks.write(&Sku("1".into())).acquire().await.unwrap();
     let refused = send(&app, request(Method::POST, "/stock/1")).await;
