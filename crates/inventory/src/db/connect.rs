@@ -55,8 +55,8 @@ pub fn place(options: &PgConnectOptions) -> String {
 /// service would make it before each transaction and each load.
 #[must_use]
 pub fn tested_when_idle(options: PgPoolOptions) -> PgPoolOptions {
-    options.test_before_acquire(false).before_acquire(|connection, use_of_it| {
-        Box::pin(async move { Ok(use_of_it.idle_for < TRUSTED || connection.ping().await.is_ok()) })
+    options.test_before_acquire(false).before_acquire(|connection, meta| {
+        Box::pin(async move { Ok(meta.idle_for < TRUSTED || connection.ping().await.is_ok()) })
     })
 }
 

@@ -108,7 +108,7 @@ impl Drop for Shared {
     }
 }
 
-/// Shows the settings. What it does goes on in tasks and on servers.
+/// Shows the settings only.
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
