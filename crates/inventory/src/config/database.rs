@@ -40,7 +40,8 @@ impl Database {
         let options = found.note(args.database.options());
         let max = found.note(number("DATABASE_MAX_CONNECTIONS", &args.database_max_connections, 1..=10_000));
         let Budget { lock_wait, acquire, statement, .. } = budget?;
-        let timeouts = Timeouts { statement, lock: lock_wait.min(statement), idle_in_transaction: IDLE_IN_TRANSACTION };
+        let timeouts =
+            Timeouts::default().statement(statement).lock(lock_wait).idle_in_transaction(IDLE_IN_TRANSACTION);
         Some(Self {
             options: stockade::postgres::options(options?, &timeouts),
             max_connections: max?,

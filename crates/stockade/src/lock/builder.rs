@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{Locks, delegations, shared::Shared};
+use super::{Locks, delegations, lease_at_start, shared::Shared};
 use crate::store::{LockEvent, LockStore, MemoryStore, Observer};
 
 /// Settings of [`Locks`].
@@ -56,11 +56,16 @@ impl Locks {
 }
 
 impl LocksBuilder {
-    /// The lease of every lock whose request sets none, 100 ms to 5 min. Default 10 s. With another value, every
-    /// request is refused. A renewal has a sixth of the lease for its round trip: over a slow network take a longer
-    /// lease.
+    /// The lease of every lock whose request sets none, 100 ms to 5 min. Default 10 s. A renewal has a sixth of the
+    /// lease for its round trip: over a slow network take a longer lease.
+    ///
+    /// # Panics
+    ///
+    /// For a lease outside these limits.
     #[must_use]
+    #[track_caller]
     pub fn lease(mut self, lease: Duration) -> Self {
+        lease_at_start("lease", lease);
         self.lease = lease;
         self
     }
@@ -85,14 +90,19 @@ impl LocksBuilder {
         self
     }
 
-    /// The longest lease of a delegation, 100 ms to 5 min. Default 2 s. With another value, every read that would begin
-    /// a delegation is refused.
+    /// The longest lease of a delegation, 100 ms to 5 min. Default 2 s.
     ///
     /// If a process dies while it has a delegation, writers wait for at most this long. A delegation that is in use is
     /// renewed at a third of its lease. A read whose lease is shorter than that of an existing delegation gets an
     /// ownership of its own.
+    ///
+    /// # Panics
+    ///
+    /// For a lease outside these limits.
     #[must_use]
+    #[track_caller]
     pub fn delegation_lease(mut self, lease: Duration) -> Self {
+        lease_at_start("delegation lease", lease);
         self.delegation.lease = lease;
         self
     }

@@ -84,6 +84,9 @@ pub use name::LockName;
 pub use redlock::{RedlockBuilder, RedlockError};
 pub use request::LockRequest;
 pub use run_error::RunError;
+pub(crate) use terms::lease_at_start;
+#[cfg(feature = "axum")]
+pub(crate) use terms::permits_at_start;
 
 pub use crate::store::{
     Force, Forced, Inspection, LockError, LockEvent, LockEventKind, LossReason, Misplaced, Mode, Party, Released,

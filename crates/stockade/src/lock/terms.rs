@@ -38,15 +38,11 @@ impl Terms {
         if self.tag.len() > MAX_TAG || self.tag.chars().any(char::is_control) {
             return Err(LockError::Tag);
         }
-        let (min, max) = LEASES;
-        within("lease", self.lease, min, max)?;
+        check_lease("lease", self.lease)?;
         if let Some(max_hold) = self.max_hold {
             within("max_hold", max_hold, Duration::from_millis(1), Duration::MAX)?;
         }
-        if mode == Mode::Permit && !(1..=MOST_PERMITS).contains(&self.permits) {
-            return Err(LockError::Permits { given: self.permits, max: MOST_PERMITS });
-        }
-        Ok(())
+        if mode == Mode::Permit { check_permits(self.permits) } else { Ok(()) }
     }
 
     /// The attempt on a resource, if the terms have no mistake.
@@ -108,9 +104,33 @@ macro_rules! request_setters {
 }
 pub(in crate::lock) use request_setters;
 
-/// Checks a lease that does not come from a request.
-pub(super) fn check_lease(what: &'static str, given: Duration) -> Result<(), LockError> {
+fn check_lease(what: &'static str, given: Duration) -> Result<(), LockError> {
     within(what, given, LEASES.0, LEASES.1)
+}
+
+fn check_permits(given: u32) -> Result<(), LockError> {
+    let max = MOST_PERMITS;
+    if (1..=max).contains(&given) { Ok(()) } else { Err(LockError::Permits { given, max }) }
+}
+
+/// Panics for a lease that every request would be refused for: the mistake shows at the start of the program.
+#[track_caller]
+pub(crate) fn lease_at_start(what: &'static str, given: Duration) {
+    at_start(check_lease(what, given));
+}
+
+/// Panics for permits as [`lease_at_start`] does for a lease.
+#[cfg(feature = "axum")]
+#[track_caller]
+pub(crate) fn permits_at_start(given: u32) {
+    at_start(check_permits(given));
+}
+
+#[track_caller]
+fn at_start(checked: Result<(), LockError>) {
+    if let Err(error) = checked {
+        panic!("{error}");
+    }
 }
 
 pub(super) fn is_lease(given: &Duration) -> bool {

@@ -6,14 +6,9 @@ use sqlx::postgres::PgConnectOptions;
 /// one. The time-outs are set when a connection is made, so a transaction pays nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// How long a statement runs. Default 2 s.
-    pub statement: Duration,
-    /// How long a statement waits for a row lock, such as that of the fence row. Default 2 s. [`options`] limits it to
-    /// nine tenths of `statement`, since a longer one would never end a wait.
-    pub lock: Duration,
-    /// How long a transaction may be idle between two statements. Default 5 s. It ends the transaction of a stopped
-    /// holder, which otherwise keeps every successor from claiming the fence row.
-    pub idle_in_transaction: Duration,
+    statement: Duration,
+    lock: Duration,
+    idle_in_transaction: Duration,
 }
 
 impl Default for Timeouts {
@@ -23,6 +18,31 @@ impl Default for Timeouts {
             lock: Duration::from_secs(2),
             idle_in_transaction: Duration::from_secs(5),
         }
+    }
+}
+
+impl Timeouts {
+    /// How long a statement runs. Default 2 s.
+    #[must_use]
+    pub const fn statement(mut self, timeout: Duration) -> Self {
+        self.statement = timeout;
+        self
+    }
+
+    /// How long a statement waits for a row lock, such as that of the fence row. Default 2 s. [`options`] limits it to
+    /// nine tenths of [`Timeouts::statement`], since a longer one would never end a wait.
+    #[must_use]
+    pub const fn lock(mut self, timeout: Duration) -> Self {
+        self.lock = timeout;
+        self
+    }
+
+    /// How long a transaction may be idle between two statements. Default 5 s. It ends the transaction of a stopped
+    /// holder, which otherwise keeps every successor from claiming the fence row.
+    #[must_use]
+    pub const fn idle_in_transaction(mut self, timeout: Duration) -> Self {
+        self.idle_in_transaction = timeout;
+        self
     }
 }
 

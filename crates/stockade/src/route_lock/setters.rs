@@ -3,7 +3,7 @@ use std::time::Duration;
 use axum::response::IntoResponse;
 
 use super::{Keys, OnReject, OnStoreError, Rejection, RouteLock, Until};
-use crate::lock::Mode;
+use crate::lock::{Mode, lease_at_start, permits_at_start};
 
 /// Settings of a route.
 impl RouteLock {
@@ -47,11 +47,12 @@ impl RouteLock {
     ///
     /// # Panics
     ///
-    /// For [`RouteLock::write_all`].
+    /// For 0 and more than 65,535 permits, and for [`RouteLock::write_all`].
     #[must_use]
     #[track_caller]
     pub fn permits(mut self, permits: u32) -> Self {
         self.only_for_one("permits");
+        permits_at_start(permits);
         self.settings.mode = Some(Mode::Permit);
         self.settings.permits = permits;
         self
@@ -83,9 +84,15 @@ impl RouteLock {
         self
     }
 
-    /// The lease, renewed while the lock is held. Default: that of the locks.
+    /// The lease, 100 ms to 5 min, renewed while the lock is held. Default: that of the locks.
+    ///
+    /// # Panics
+    ///
+    /// For a lease outside these limits.
     #[must_use]
+    #[track_caller]
     pub fn lease(mut self, lease: Duration) -> Self {
+        lease_at_start("lease", lease);
         self.settings.lease = Some(lease);
         self
     }

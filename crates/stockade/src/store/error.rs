@@ -19,7 +19,7 @@ pub enum LockError {
     /// A duration is outside its limits.
     #[error("the {what} is {given:?}: it must be {}", range(*min, *max))]
     Duration {
-        /// Which duration: `lease`, `delegation lease` or `max_hold`.
+        /// Which duration: `lease` or `max_hold`.
         what: &'static str,
         /// What was asked for.
         given: Duration,

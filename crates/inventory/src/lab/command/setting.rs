@@ -71,7 +71,7 @@ impl Setting {
     async fn pool(&self) -> Result<PgPool, Failure> {
         let connect: PgConnectOptions = self.database_url.parse()?;
         // A holder that is stopped within its transaction keeps others out for a lease, as its lock does.
-        let timeouts = Timeouts { idle_in_transaction: self.lease, ..Timeouts::default() };
+        let timeouts = Timeouts::default().idle_in_transaction(self.lease);
         let connect = shelf::options(options(connect, &timeouts), &self.name);
         Ok(PgPoolOptions::new().max_connections(self.workers).connect_with(connect).await?)
     }

@@ -19,7 +19,7 @@ use super::{
     policy::Policy,
 };
 use crate::{
-    lock::{renewal::Renewals, terms::check_lease},
+    lock::renewal::Renewals,
     metrics,
     resource::Key,
     store::{Attempt, LockError, LockStore, Ownership, Recall},
@@ -141,7 +141,6 @@ impl Delegations {
         {
             return Ok(Way::Alone);
         }
-        check_lease("delegation lease", self.settings.lease)?;
         let lease = attempt.lease.min(self.settings.lease);
         let joined = Arc::<Joined>::default();
         let waiting = joined.join(attempt, max_hold)?;

@@ -85,20 +85,6 @@ async fn only_those_share_who_ask_for_it() {
 }
 
 #[tokio::test]
-async fn a_lease_that_no_lock_may_have_is_none_for_a_delegation() {
-    let world = World::start().await;
-    let locks = locks_of(&world, Locks::builder().delegation_lease(Duration::from_millis(99))).await;
-    let mut refused = Ok(());
-    eventually("refused", async || {
-        refused = read_within(&locks, "1", SHORT).await.map(drop);
-        refused.is_err()
-    })
-    .await;
-    assert!(matches!(refused, Err(LockError::Duration { what: "delegation lease", .. })), "{refused:?}");
-    world.end().await;
-}
-
-#[tokio::test]
 async fn no_more_resources_are_delegated_than_allowed() {
     let world = World::start().await;
     let locks = locks_of(&world, Locks::builder().max_delegations(1)).await;

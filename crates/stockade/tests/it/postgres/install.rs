@@ -50,7 +50,7 @@ async fn a_missing_or_old_schema_is_refused_with_the_remedy_in_one_line() {
 #[tokio::test]
 async fn the_time_outs_are_set_on_every_connection() {
     let server = PostgresServer::start().await.unwrap();
-    let of = |statement, lock, idle_in_transaction| Timeouts { statement, lock, idle_in_transaction };
+    let of = |statement, lock, idle| Timeouts::default().statement(statement).lock(lock).idle_in_transaction(idle);
     let second = Duration::from_secs(1);
     for (timeouts, expected) in [
         (of(2 * second, 2 * second, second / 2), ["2s", "1800ms", "500ms"]),

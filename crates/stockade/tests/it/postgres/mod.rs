@@ -63,11 +63,7 @@ async fn with_tables(server: &PostgresServer) -> PgPool {
 }
 
 pub(crate) async fn pool(url: &str) -> PgPool {
-    let timeouts = Timeouts {
-        statement: Duration::from_secs(10),
-        lock: Duration::from_millis(400),
-        idle_in_transaction: Duration::from_secs(5),
-    };
+    let timeouts = Timeouts::default().statement(Duration::from_secs(10)).lock(Duration::from_millis(400));
     let options = postgres::options(url.parse().unwrap(), &timeouts);
     PgPoolOptions::new().max_connections(16).connect_with(options).await.unwrap()
 }

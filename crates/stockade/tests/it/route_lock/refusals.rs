@@ -102,15 +102,6 @@ async fn locks_that_shut_down_answer_503() {
 }
 
 #[tokio::test]
-async fn a_lease_outside_its_limits_is_a_server_error_that_names_nothing() {
-    let locks = Locks::memory();
-    let lock = RouteLock::by::<Sku>(&locks).lease(Duration::from_secs(86_400));
-    let answer = send(&app(lock), request(Method::POST, "/stock/1")).await;
-    answer.refusal(500, "internal");
-    assert!(!answer.text().contains("86400"));
-}
-
-#[tokio::test]
 async fn rejections_are_rendered_once_for_the_app_and_again_for_a_route() {
     let render = |rejection: Rejection| (rejection.status(), format!("app: {}", rejection.problem().slug()));
     let locks = Locks::builder().on_reject(render).memory();
@@ -141,7 +132,23 @@ async fn an_outer_layer_can_render_a_rejection_anew() {
 }
 
 #[test]
-#[should_panic(expected = "the lock template `report:{day` is malformed: a brace is not closed")]
-fn a_malformed_template_panics_where_the_route_is_built() {
-    let _ = RouteLock::template(&Locks::memory(), "report:{day");
+fn a_setting_that_every_request_would_be_refused_for_panics_where_it_is_made() {
+    let (short, long) = (Duration::from_millis(99), Duration::from_secs(301));
+    let route = || RouteLock::template(&Locks::memory(), "report:{day}");
+    let said = |made: &dyn Fn()| {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(made)).unwrap_err();
+        *panic.downcast::<String>().unwrap()
+    };
+    let malformed = said(&|| drop(RouteLock::template(&Locks::memory(), "report:{day")));
+    assert_eq!(
+        malformed,
+        "the lock template `report:{day` is malformed: a brace is not closed or not opened: write placeholders as `{name}`"
+    );
+    assert_eq!(said(&|| drop(route().lease(short))), "the lease is 99ms: it must be within 100ms and 300s");
+    assert_eq!(said(&|| drop(Locks::builder().lease(long))), "the lease is 301s: it must be within 100ms and 300s");
+    let delegation = said(&|| drop(Locks::builder().delegation_lease(short)));
+    assert_eq!(delegation, "the delegation lease is 99ms: it must be within 100ms and 300s");
+    for permits in [0, 65_536] {
+        assert!(said(&|| drop(route().permits(permits))).contains("65535"), "{permits}");
+    }
 }

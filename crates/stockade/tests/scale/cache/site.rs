@@ -108,7 +108,7 @@ impl Seat {
 /// A pool that is large enough for every process.
 async fn pool(url: &str, statement: Duration) -> PgPool {
     let name = if std::env::var(ROLE).is_ok() { "process" } else { "test" };
-    let timeouts = Timeouts { statement, ..Timeouts::default() };
+    let timeouts = Timeouts::default().statement(statement);
     let options = postgres::options(url.parse().unwrap(), &timeouts).application_name(name);
     PgPoolOptions::new().max_connections(20).acquire_timeout(LIMIT).connect_with(options).await.unwrap()
 }
