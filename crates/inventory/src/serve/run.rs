@@ -73,23 +73,20 @@ async fn serve(
     console::out(&format!("listening on http://{}", public.local_addr()?));
     console::out(&format!("ops on http://{}", operators.local_addr()?));
 
-    let stop = CancellationToken::new();
-    let background = TaskTracker::new();
-    background.spawn(stop.clone().run_until_cancelled_owned(upkeep(metrics.clone())));
-    background.spawn(stop.clone().run_until_cancelled_owned(database::watch(config.database.clone(), app.pg.clone())));
-    background.spawn(sweep(app.pg.clone(), stop.clone()));
-    background.spawn(stop.clone().run_until_cancelled_owned(warm(warmup, app.stocks.clone())));
+    let background = Background::default();
+    background.spawn(upkeep(metrics.clone()));
+    background.spawn(database::watch(config.database.clone(), app.pg.clone()));
+    background.spawn(sweep(app.pg.clone()));
+    background.spawn(warm(warmup, app.stocks.clone()));
     let (fleet, announcer) =
         fleet::join(&fleet_redis, config.redis_timeout, config.advertise.as_deref(), operators.local_addr()?);
-    background.spawn(stop.clone().run_until_cancelled_owned(announcer.run()));
-    background.spawn(stop.clone().run_until_cancelled_owned(lock_log.clone().publish(fleet.clone())));
+    background.spawn(announcer.run());
+    background.spawn(lock_log.clone().publish(fleet.clone()));
     let (ops, sampler) = Ops::new(app.clone(), metrics, config.admin_token, lock_log, fleet);
-    background.spawn(stop.clone().run_until_cancelled_owned(sampler.run()));
-    let keeping = CancellationToken::new();
-    let keeper = TaskTracker::new();
-    keeper.spawn(flash::keep(app.clone(), keeping.clone()));
-    keeper.close();
-    background.close();
+    background.spawn(sampler.run());
+    // Ends by itself when it is told to, and before the locks do.
+    let keeper = Background::default();
+    keeper.tasks.spawn(flash::keep(app.clone(), keeper.stop.clone()));
     let draining = app.draining.clone();
     let limits = config.connections;
     let mut servers = Servers::start(
@@ -109,9 +106,8 @@ async fn serve(
     let end = async {
         // Requests are answered until balancers have seen that the instance is going away.
         sleep(config.shutdown_delay).await;
-        end(app, relay, Keeper { stop: keeping, task: keeper }, &mut servers, deadline).await;
-        stop.cancel();
-        background.wait().await;
+        end(app, relay, keeper, &mut servers, deadline).await;
+        background.end().await;
         exporter.shutdown(LAST).await;
     };
     Ok(unless_signalled_again(end, &mut signals).await)
@@ -132,14 +128,13 @@ async fn unless_signalled_again(end: impl Future<Output = ()>, signals: &mut Sig
 }
 
 /// Lets requests end, then releases locks and closes connections.
-async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, deadline: Instant) {
+async fn end(app: App, relay: Relay, keeper: Background, servers: &mut Servers, deadline: Instant) {
     if tokio::time::timeout_at(deadline, servers.drain()).await.is_err() {
         tracing::warn!("the time is up: requests that have not ended are cut off");
     }
     let left = || deadline.saturating_duration_since(Instant::now()).max(LAST);
     // Another instance, or the next one, stores the flash reservations that are left.
-    keeper.stop.cancel();
-    if tokio::time::timeout(LAST, keeper.task.wait()).await.is_err() {
+    if tokio::time::timeout(LAST, keeper.end()).await.is_err() {
         tracing::warn!("flash reservations were still being stored");
     }
     if let Some(lab) = &app.lab {
@@ -160,10 +155,24 @@ async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, dead
     }
 }
 
-/// The task that keeps flash sales going.
-struct Keeper {
+/// Tasks that run until they are stopped.
+#[derive(Default)]
+struct Background {
     stop: CancellationToken,
-    task: TaskTracker,
+    tasks: TaskTracker,
+}
+
+impl Background {
+    /// The task is dropped wherever it waits when it is to stop.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.stop.clone().run_until_cancelled_owned(task));
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
 }
 
 async fn upkeep(metrics: PrometheusHandle) {
