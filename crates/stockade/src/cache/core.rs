@@ -87,10 +87,11 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         self.store.is_verified_at(now).then_some(now)
     }
 
-    /// A value that the in-process tier may serve under the normal rules.
-    pub(crate) fn fresh(&self, name: &Key) -> Option<Entry<V>> {
+    /// A value that the in-process tier may serve under the normal rules, and the current time.
+    pub(crate) fn fresh(&self, name: &Key) -> Option<(Entry<V>, Instant)> {
         let now = self.serving_at()?;
-        self.local.get(name.as_str()).filter(|entry| entry.is_fresh(now))
+        let entry = self.local.get(name.as_str()).filter(|entry| entry.is_fresh(now))?;
+        Some((entry, now))
     }
 
     /// Lets the first calls wait until a connection was attempted. Must be called before a reservation is made: a new

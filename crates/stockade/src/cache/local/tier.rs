@@ -81,10 +81,15 @@ impl<V> Local<V> {
 
     /// Reserves a key. Must be called before the value is asked for.
     pub(crate) fn reserve(&self, key: &Key) -> Reservation {
+        self.reserve_at(key, Instant::now())
+    }
+
+    /// As [`Local::reserve`], for a caller that has read the clock, at any time before.
+    pub(crate) fn reserve_at(&self, key: &Key, asked: Instant) -> Reservation {
         let slot = place(self.hash(key));
         let epoch = self.epoch.load(Ordering::SeqCst);
         let (generation, since) = (self.slot(slot).generation, self.ticks.now());
-        Reservation { slot, generation, epoch, since, asked: Instant::now() }
+        Reservation { slot, generation, epoch, since, asked }
     }
 
     /// Whether, since the reservation, neither the key nor one of these tags was invalidated and the tier was not

@@ -10,7 +10,7 @@ use crate::{
         CacheError, Lookup, Source,
         core::{CacheKey, CacheValue, Core},
         fetch::{Flyer, Missing},
-        flight::{Answer, Join, Passage, lookup},
+        flight::{Answer, Join, Passage, lookup_at},
         store::{POLL, some_at_a_time},
     },
     clock::Instant,
@@ -45,16 +45,16 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         let mut asked = Vec::new();
         for (name, key) in wanted {
             match self.fresh(&name) {
-                Some(entry) => {
-                    self.refresh_if_due(key, &name, &entry);
-                    found.insert(name, Ok(lookup(Answer::from_entry(entry, Source::Local, false), false)));
+                Some((entry, now)) => {
+                    self.refresh_if_due(key, &name, &entry, now);
+                    found.insert(name, Ok(lookup_at(now, Answer::from_entry(entry, Source::Local, false), false)));
                 }
-                None => asked.push((self.local.reserve(&name), name, key)),
+                None => asked.push((self.local.reserve_at(&name, called), name, key)),
             }
         }
         // Many reads are sent before the first reply is awaited.
         let trust = self.trust();
-        let reads = some_at_a_time(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
+        let reads = some_at_a_time(asked.iter().map(|(_, name, _)| self.store.read(name, called))).await;
         let mut cold = Vec::new();
         for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
             match self.interpret_read(key, &name, reservation, read, trust) {

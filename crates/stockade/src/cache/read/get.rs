@@ -92,7 +92,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         loop {
             let Missing { start, stale } = match missing.take() {
                 Some(missing) => missing,
-                None => match self.local_or_stored_hit(key, name).await {
+                None => match self.local_or_stored_hit(key, name, called).await {
                     Ok(found) => return Ok(found),
                     Err(missing) => missing,
                 },
@@ -113,19 +113,25 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         }
     }
 
-    async fn local_or_stored_hit(self: &Arc<Self>, key: &K, name: &Key) -> Result<Lookup<V>, Missing<V>> {
-        if let Some(entry) = self.fresh(name) {
-            self.refresh_if_due(key, name, &entry);
-            return Ok(lookup(Answer::from_entry(entry, Source::Local, false), false));
+    /// `called` is any time before. A hit in the store reads the clock only when it was answered.
+    async fn local_or_stored_hit(
+        self: &Arc<Self>,
+        key: &K,
+        name: &Key,
+        called: Instant,
+    ) -> Result<Lookup<V>, Missing<V>> {
+        if let Some((entry, now)) = self.fresh(name) {
+            self.refresh_if_due(key, name, &entry, now);
+            return Ok(lookup_at(now, Answer::from_entry(entry, Source::Local, false), false));
         }
         self.attempted().await;
-        if self.local.take_dropped(name, Instant::now()) {
+        if self.local.take_dropped(name, called) {
             // The store has no value either, unless another process was faster; and most likely there is a row.
             return Err(Start::Lease(Want::Value).into());
         }
-        let reservation = self.local.reserve(name);
+        let reservation = self.local.reserve_at(name, called);
         let trust = self.trust();
-        let read = self.store.read(name).await;
+        let read = self.store.read(name, called).await;
         self.interpret_read(key, name, reservation, read, trust)
     }
 
@@ -140,11 +146,11 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         trust: Option<Trust>,
     ) -> Result<Lookup<V>, Missing<V>> {
         match read {
-            Read::Hit(_) if !self.still_trusted(trust) => Err(Start::Lease(Want::Load).into()),
-            Read::Hit(entry) => {
-                self.refresh_if_due(key, name, &entry);
+            Read::Hit(..) if !self.still_trusted(trust) => Err(Start::Lease(Want::Load).into()),
+            Read::Hit(entry, now) => {
+                self.refresh_if_due(key, name, &entry, now);
                 self.local.put_found(reservation, name, entry.clone());
-                Ok(lookup(Answer::from_entry(entry, Source::Redis, false), false))
+                Ok(lookup_at(now, Answer::from_entry(entry, Source::Redis, false), false))
             }
             Read::Stale(entry) if self.may_revalidate(&entry) => {
                 self.refresh(key, name);

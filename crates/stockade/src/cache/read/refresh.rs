@@ -44,8 +44,8 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         }
     }
 
-    pub(crate) fn refresh_if_due(self: &Arc<Self>, key: &K, name: &Key, entry: &Entry<V>) {
-        if is_due(entry, self.settings.beta, Instant::now()) {
+    pub(crate) fn refresh_if_due(self: &Arc<Self>, key: &K, name: &Key, entry: &Entry<V>, now: Instant) {
+        if is_due(entry, self.settings.beta, now) {
             self.refresh(key, name);
         }
     }

@@ -38,10 +38,11 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    pub(crate) async fn read(&self, key: &Key) -> Read<V> {
+    /// `called` is any time before the call.
+    pub(crate) async fn read(&self, key: &Key, called: Instant) -> Read<V> {
         match self {
             Self::Memory(memory) => memory.read(key),
-            Self::Redis(remote) => remote.read(key).await,
+            Self::Redis(remote) => remote.read(key, called).await,
         }
     }
 

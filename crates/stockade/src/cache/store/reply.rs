@@ -1,11 +1,15 @@
 use std::time::Duration;
 
-use crate::cache::{strict::Intent, value::Entry};
+use crate::{
+    cache::{strict::Intent, value::Entry},
+    clock::Instant,
+};
 
 /// The reply to a read.
 #[derive(Debug)]
 pub(crate) enum Read<V> {
-    Hit(Entry<V>),
+    /// A value that had not expired at this time.
+    Hit(Entry<V>, Instant),
     /// An expired value.
     Stale(Entry<V>),
     Miss,

@@ -100,12 +100,13 @@ impl<K: CacheKey, V: CacheValue> Chunk<K, V> {
         let mut missing = Vec::new();
         let patience = Instant::now() + PATIENCE;
         loop {
+            let called = Instant::now();
             let trust = core.trust();
-            let reads = some_at_a_time(asked.iter().map(|(_, name, _)| core.store.read(name))).await;
+            let reads = some_at_a_time(asked.iter().map(|(_, name, _)| core.store.read(name, called))).await;
             let mut unanswered = Vec::new();
             for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
                 let start = match read {
-                    Read::Hit(entry) if core.still_trusted(trust) => {
+                    Read::Hit(entry, _) if core.still_trusted(trust) => {
                         core.local.put_found(reservation, &name, entry);
                         self.end(|report| &mut report.present);
                         continue;
@@ -115,7 +116,7 @@ impl<K: CacheKey, V: CacheValue> Chunk<K, V> {
                         continue;
                     }
                     Read::Stale(_) | Read::Miss => Start::Miss,
-                    Read::Hit(_) | Read::Unreadable => Start::Lease(Want::Load),
+                    Read::Hit(..) | Read::Unreadable => Start::Lease(Want::Load),
                 };
                 missing.push(Missing { key, name, start });
             }

@@ -80,9 +80,8 @@ impl Link {
                 receipt.sent();
                 make(&sha)
             };
-            let limit = self.shared.limit(wait);
             let terms =
-                Terms { op: script.name, turn: Turn::Ordinary, limit, revocable: true, joins, permit: Some(permit) };
+                Terms { op: script.name, turn: Turn::Ordinary, wait, revocable: true, joins, permit: Some(permit) };
             Pending::start(&self.shared, connection, terms, make, replicas.map(Replicas::command))
         });
         if replicas.is_none() {
@@ -102,7 +101,7 @@ impl Link {
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
             let command = make(&connection.scripts.sha(script));
-            let terms = Terms { joins, ..self.terms(script.name, Turn::Undoing) };
+            let terms = Terms { joins, ..terms(script.name, Turn::Undoing) };
             Pending::start(&self.shared, connection, terms, || command, None)
         });
         // Boxed, because many of these may run at once, each on a task.
@@ -140,8 +139,13 @@ impl Link {
         let pending = connection.ok_or(LinkError::Down).and_then(|connection| {
             ended = Some(connection.ended.clone());
             let command = connection.scripts.evalsha(script, keys, args);
-            let terms = self.terms(script.name, Turn::Now);
-            Pending::start(&self.shared, connection, terms, || command, replicas.map(Replicas::command))
+            Pending::start(
+                &self.shared,
+                connection,
+                terms(script.name, Turn::Now),
+                || command,
+                replicas.map(Replicas::command),
+            )
         });
         let (reply, enough) = replies(pending, replicas);
         let reply = async move {
@@ -176,13 +180,9 @@ impl Link {
     fn sent(&self, turn: Turn, op: &'static str, make: impl FnOnce(&Connection) -> Cmd) -> Result<Pending, LinkError> {
         self.permitted(|connection, permit| {
             let command = make(&connection);
-            let terms = Terms { permit: Some(permit), ..self.terms(op, turn) };
+            let terms = Terms { permit: Some(permit), ..terms(op, turn) };
             Pending::start(&self.shared, connection, terms, || command, None)
         })
-    }
-
-    fn terms(&self, op: &'static str, turn: Turn) -> Terms {
-        Terms { op, turn, limit: self.shared.limit(Duration::ZERO), revocable: false, joins: None, permit: None }
     }
 
     fn permitted<T>(
@@ -208,4 +208,8 @@ impl Link {
         let renewals = self.shared.renewals.get().filter(|renewals| renewals.up.run_id == commands.up.run_id);
         Some(renewals.filter(|renewals| !renewals.wire.stands_still()).unwrap_or(commands))
     }
+}
+
+fn terms(op: &'static str, turn: Turn) -> Terms {
+    Terms { op, turn, wait: Duration::ZERO, revocable: false, joins: None, permit: None }
 }

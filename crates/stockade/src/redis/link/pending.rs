@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use redis::{Cmd, RedisResult, Value};
@@ -27,8 +27,8 @@ pub(super) struct Terms {
     /// Its metric label.
     pub(super) op: &'static str,
     pub(super) turn: Turn,
-    /// The end of its wait for a place.
-    pub(super) limit: Instant,
+    /// How long it may wait for a place, see [`Shared::limit`].
+    pub(super) wait: Duration,
     /// Whether the command is taken back if its caller gives up before it was sent. Otherwise it keeps its place.
     pub(super) revocable: bool,
     pub(super) joins: Option<Joins>,
@@ -42,13 +42,13 @@ pub(super) struct Pending {
     /// A second command, sent right behind it.
     behind: Option<Flight>,
     revocable: bool,
-    limit: Instant,
     permit: Option<Permit>,
     ledger: Ledger,
 }
 
 enum Stage {
-    Waiting(Ticket, Told),
+    /// For a place, until then.
+    Waiting(Ticket, Told, Instant),
     Sent(Flight),
     Ended,
 }
@@ -61,7 +61,7 @@ impl Pending {
         make: impl FnOnce() -> Cmd + Send + 'static,
         behind: Option<Cmd>,
     ) -> Result<Self, LinkError> {
-        let Terms { op, turn, limit, revocable, joins, permit } = terms;
+        let Terms { op, turn, wait, revocable, joins, permit } = terms;
         let entered = match connection.wire.enter(turn, make, joins, behind) {
             Ok(entered) => entered,
             Err(error) => {
@@ -73,10 +73,13 @@ impl Pending {
         };
         let (stage, behind, sent) = match entered {
             Entered::Started(Started { at, flight, behind }) => (Stage::Sent(flight), behind, at),
-            Entered::Waiting(ticket, told) => (Stage::Waiting(ticket, told), None, Instant::now()),
+            Entered::Waiting(ticket, told) => {
+                let now = Instant::now();
+                (Stage::Waiting(ticket, told, shared.limit(now, wait)), None, now)
+            }
         };
         let ledger = Ledger { shared: Arc::clone(shared), connection, op, sent };
-        Ok(Self { stage, behind, revocable, limit, permit, ledger })
+        Ok(Self { stage, behind, revocable, permit, ledger })
     }
 
     fn sent(&mut self, Started { at, flight, behind }: Started) {
@@ -103,9 +106,8 @@ impl Pending {
             if let Some(flight) = self.behind.take() {
                 let ledger = Ledger { op: "wait", ..self.ledger.clone() };
                 let stage = Stage::Sent(flight);
-                let (limit, revocable) = (self.limit, false);
                 // If the receiver is gone, dropping the second command leaves its reply to a task.
-                let _ = tell.send(Self { stage, behind: None, revocable, limit, permit: None, ledger });
+                let _ = tell.send(Self { stage, behind: None, revocable: false, permit: None, ledger });
             }
             self.answered().await
         };
@@ -118,11 +120,11 @@ impl Pending {
 
     /// Waits for a place on the wire: until its limit, or until the connection is silent or ends.
     async fn placed(&mut self) -> Result<(), LinkError> {
-        let Stage::Waiting(ticket, told) = &mut self.stage else { return Ok(()) };
+        let Stage::Waiting(ticket, told, limit) = &mut self.stage else { return Ok(()) };
         let ticket = *ticket;
         // No command is answered before it was sent, so looking that often is enough for the time-out of its reply.
         let period = self.ledger.shared.redis.timeout();
-        let mut outcome = told.until(Some(self.limit), period).await;
+        let mut outcome = told.until(Some(*limit), period).await;
         if outcome.is_err() && !self.ledger.connection.wire.take_back(ticket) {
             // The command was sent just now, or its wait has just failed.
             outcome = Ok(told.await);
@@ -198,8 +200,8 @@ impl Drop for Pending {
         }
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Sent(flight) => ledger.spawn(ledger.clone().outlive_caller(flight)),
-            Stage::Waiting(ticket, _) if self.revocable && ledger.connection.wire.take_back(ticket) => {}
-            Stage::Waiting(_, told) => ledger.spawn(ledger.clone().outlive_waiting(told)),
+            Stage::Waiting(ticket, ..) if self.revocable && ledger.connection.wire.take_back(ticket) => {}
+            Stage::Waiting(_, told, _) => ledger.spawn(ledger.clone().outlive_waiting(told)),
             Stage::Ended => {}
         }
     }

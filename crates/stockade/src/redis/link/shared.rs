@@ -66,11 +66,11 @@ impl Slot {
 }
 
 impl Shared {
-    /// Until when a command may wait for its place: as long as its attempt may wait, or some command time-outs if it
-    /// has no wait of its own.
-    pub(super) fn limit(&self, wait: Duration) -> Instant {
+    /// Until when a command that is called now may wait for its place: as long as its attempt may wait, or some command
+    /// time-outs if it has no wait of its own.
+    pub(super) fn limit(&self, now: Instant, wait: Duration) -> Instant {
         let wait = if wait.is_zero() { self.redis.timeout() * PLACE } else { wait.max(self.redis.timeout()) };
-        Instant::now() + wait.min(LONGEST)
+        now + wait.min(LONGEST)
     }
 
     pub(super) fn set_unfit(&self, said: Option<Arc<str>>) {

@@ -16,9 +16,9 @@ const SLACK: Duration = Duration::from_secs(1);
 impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     /// What the server has of a key, and how long the lease of its load still lasts. It writes nothing.
     pub(crate) async fn inspect(&self, key: &Key) -> (Tier, Option<Duration>) {
-        let (read, lease) = tokio::join!(self.read(key), self.lease_left(key));
+        let (read, lease) = tokio::join!(self.read(key, Instant::now()), self.lease_left(key));
         let tier = match read {
-            Read::Hit(entry) | Read::Stale(entry) => Tier::Kept(Kept::of(&entry)),
+            Read::Hit(entry, _) | Read::Stale(entry) => Tier::Kept(Kept::of(&entry)),
             Read::Miss => Tier::Empty,
             Read::Unreadable => Tier::Unreadable,
             Read::Down => Tier::Unavailable,

@@ -100,14 +100,13 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    pub(crate) async fn read(&self, key: &Key) -> Read<V> {
+    pub(crate) async fn read(&self, key: &Key, called: Instant) -> Read<V> {
         let entry = self.subscription.keys.entry(key);
         let mut command = redis::Cmd::with_capacity(3, entry.len() + self.field.len() + "HGET".len());
         command.arg("HGET").arg(entry).arg(&self.field);
-        let sent = Instant::now();
         match self.command(key.bucket(), "cache_read", command).await {
             Ok(value) => {
-                self.subscription.liveness.answered(sent);
+                self.subscription.liveness.answered(called);
                 match value {
                     Value::BulkString(bytes) => self.found(key, bytes).await,
                     Value::Nil => Read::Miss,
@@ -139,8 +138,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 return Read::Down;
             }
         }
+        let now = Instant::now();
         match self.entry(&stored) {
-            Ok(entry) if entry.is_fresh(Instant::now()) => Read::Hit(entry),
+            Ok(entry) if entry.is_fresh(now) => Read::Hit(entry, now),
             Ok(entry) => Read::Stale(entry),
             Err(Unreadable) => Read::Unreadable,
         }
