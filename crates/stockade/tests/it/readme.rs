@@ -36,8 +36,14 @@ fn the_project_page_shows_the_snippets_of_the_guide_which_are_compiled() {
     }
 }
 
+/// What a text has in backticks, and whether "(default)" follows.
+fn listed_features(text: &str) -> BTreeSet<(&str, bool)> {
+    let parts: Vec<_> = text.split('`').skip(1).collect();
+    parts.chunks(2).map(|part| (part[0], part[1].starts_with(" (default)"))).collect()
+}
+
 #[test]
-fn the_project_page_lists_every_feature_and_says_which_are_on_by_default() {
+fn the_project_page_and_the_guide_list_every_feature_and_say_which_are_on_by_default() {
     let manifest = text("crates/stockade/Cargo.toml");
     let features = manifest.split("[features]").nth(1).unwrap().split("\n[").next().unwrap();
     let of = |name: &str| features.lines().find_map(|line| line.strip_prefix(&format!("{name} = ")));
@@ -45,15 +51,12 @@ fn the_project_page_lists_every_feature_and_says_which_are_on_by_default() {
     let real = features.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).filter(|name| *name != "default");
     let real: BTreeSet<_> = real.map(|name| (name, default.contains(&format!("\"{name}\"")))).collect();
 
-    let page = text("README.md");
-    let table = page.split("\n## Features\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    let names = table.lines().filter_map(|row| row.strip_prefix("| ")?.split(" | ").next());
-    let names = names.filter(|cell| cell.starts_with('`')).flat_map(|cell| cell.split(", "));
-    let listed = names.map(|name| {
-        let (name, default) = name.strip_suffix(" (default)").map_or((name, false), |name| (name, true));
-        (name.trim_matches('`'), default)
-    });
-    assert_eq!(listed.collect::<BTreeSet<_>>(), real);
+    let (page, guide) = (text("README.md"), text("crates/stockade/src/guide.md"));
+    let paragraph = page.split("\nFeatures: ").nth(1).unwrap().split(". ").next().unwrap();
+    assert_eq!(listed_features(paragraph), real);
+    let table = guide.split("\n# Features\n").nth(1).unwrap().split("\n# ").next().unwrap();
+    let names: String = table.lines().filter_map(|row| row.strip_prefix("| ")?.split(" | ").next()).collect();
+    assert_eq!(listed_features(&names), real);
 }
 
 #[test]
