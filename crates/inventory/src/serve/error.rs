@@ -37,8 +37,8 @@ pub enum StartError {
     /// Spans can't be exported as the variables say.
     #[error(transparent)]
     Traces(ConfigError),
-    /// The cache can't be built with these settings.
-    #[error(transparent)]
+    /// The cache can't be built on this Redis.
+    #[error("CACHE_REDIS_URL (or REDIS_URL): {0}")]
     Cache(#[from] BuildError),
     /// The metrics recorder can't be installed.
     #[error("the metrics recorder can't be installed")]

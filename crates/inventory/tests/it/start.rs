@@ -47,6 +47,7 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ("LOCK_REDIS_URL", "redis-cluster://:hunter2@h1,h2/1", &["LOCK_REDIS_URL", "h1,h2/1", "database 0 only"]),
         ("LOCK_REDIS_URL", "rediss://:hunter2@h/#insecure", &["LOCK_REDIS_URL", "rediss://h/", "#insecure"]),
         ("LOCK_REDIS_URL", "redis://:hunter2@h:port", &["LOCK_REDIS_URL", "h:port", "redis://[[user]:password@]host"]),
+        ("CACHE_REDIS_URL", "redis-cluster://127.0.0.1:1", &["CACHE_REDIS_URL (or REDIS_URL): ", "a single Redis"]),
         ("CACHE_REDIS_URL", "redlock://h1,h2,h3", &["CACHE_REDIS_URL", "a quorum of servers keeps locks only"]),
         (
             "LOCK_REDIS_URL",
