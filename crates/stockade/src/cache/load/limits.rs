@@ -26,7 +26,24 @@ const WAITING_PER_LOAD: usize = 64;
 /// to find out whether the database answers again. The time between such tries grows to ten seconds at most.
 ///
 /// A cache has limits of its own unless [`CacheBuilder::limits`](crate::cache::CacheBuilder::limits) sets them. Give
-/// caches that load from the same database a clone of the same limits. Cheap to clone.
+/// caches that load from the same database the same limits. Cheap to clone.
+///
+/// ```
+/// # use std::{borrow::Cow, convert::Infallible};
+/// # use stockade::{Cache, Resource, cache::Limits};
+/// # #[derive(Clone)]
+/// # struct Sku(String);
+/// # impl Resource for Sku {
+/// #     const KIND: &'static str = "stock";
+/// #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
+/// # }
+/// # async fn quantity(_: Sku) -> Result<Option<u32>, Infallible> { Ok(None) }
+/// # async fn price(_: Sku) -> Result<Option<u64>, Infallible> { Ok(None) }
+/// let limits = Limits::new(8, None);
+/// let quantities = Cache::memory().limits(&limits).loader(quantity).build();
+/// let prices = Cache::memory().name("price").limits(&limits).loader(price).build();
+/// # let _: (Cache<Sku, u32>, Cache<Sku, u64>) = (quantities, prices);
+/// ```
 #[derive(Clone)]
 pub struct Limits(Arc<Shared>);
 
