@@ -60,7 +60,7 @@ failovers: setup ## Lose primaries under load, ten times in each way, and print 
 mutants: setup ## Switch defences off one by one; the test named for each must fail (takes long; BASE=commit: those touched since)
 	@./scripts/mutants.sh $(if $(BASE),--touched $(BASE))
 
-bench: setup ## Measure locks, cache and service beside other libraries and floors, into docs/benchmarks.*; ROW=name: one group
+bench: setup ## Measure locks, cache and service next to other libraries and floors, into docs/benchmarks.*; ROW=name: one group
 	@$(CARGO) build --locked --release -p stockade-bench
 	@$(CARGO) run --locked --release -p stockade-bench -- $(ROW)
 
