@@ -16,7 +16,49 @@ use crate::resource::{Key, KeyError, find_by_text};
 /// [`Cached::map`](super::Cached::map) it also covers the bytes of the view's JSON. Two keys therefore never share a
 /// tag, and neither do two views of one value: a client with the answer for one user never gets 304 for another user's.
 ///
-/// `Display` writes it as in the header, with its quotes: `"41-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`.
+/// `Display` writes it as in the header, with its quotes: `"41-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`. A write that is for
+/// the row as its client has seen it, with `version` read in the transaction of the write:
+///
+/// ```
+/// # use std::{borrow::Cow, convert::Infallible};
+/// # use axum::{extract::FromRequestParts, http::request::Parts};
+/// # use stockade::{Cache, Resource, extract::FromCache};
+/// # #[derive(Clone)]
+/// # struct Sku(String);
+/// # impl Resource for Sku {
+/// #     const KIND: &'static str = "stock";
+/// #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
+/// # }
+/// # impl<S: Sync> FromRequestParts<S> for Sku {
+/// #     type Rejection = Infallible;
+/// #     async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Infallible> { Ok(Sku("a".into())) }
+/// # }
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Stock { version: u64 }
+/// # struct App { stocks: Cache<Sku, Stock> }
+/// # impl FromCache<App> for Stock {
+/// #     type Key = Sku;
+/// #     fn cache(app: &App) -> &Cache<Sku, Stock> { &app.stocks }
+/// #     fn version(&self) -> Option<u64> { Some(self.version) }
+/// # }
+/// use axum::http::{HeaderMap, StatusCode, header::IF_MATCH};
+/// use stockade::extract::EntityTag;
+///
+/// fn check(app: &App, headers: &HeaderMap, sku: &Sku, version: u64) -> Result<(), StatusCode> {
+///     let present = EntityTag::of::<Stock, _>(app, sku, version).map_err(|_| StatusCode::BAD_REQUEST)?.to_string();
+///     let is_other = headers.get(IF_MATCH).is_some_and(|seen| *seen != *present);
+///     if is_other { Err(StatusCode::PRECONDITION_FAILED) } else { Ok(()) }
+/// }
+/// # let stocks = Cache::memory().loader(|_: Sku| async { Ok::<_, Infallible>(None) }).build();
+/// # let app = App { stocks };
+/// # let sku = Sku("85123A".into());
+/// # let with = |tag: &str| HeaderMap::from_iter([(IF_MATCH, tag.parse().unwrap())]);
+/// # let seen = EntityTag::of::<Stock, _>(&app, &sku, 1)?.to_string();
+/// # assert_eq!(check(&app, &with(&seen), &sku, 1), Ok(()));
+/// # assert_eq!(check(&app, &with(&seen), &sku, 2), Err(StatusCode::PRECONDITION_FAILED));
+/// # assert_eq!(check(&app, &HeaderMap::new(), &sku, 2), Ok(()));
+/// # Ok::<(), stockade::resource::KeyError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntityTag {
     version: u64,
