@@ -68,7 +68,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Orders(#[from] OrdersError),
     /// No line moves stock.
-    #[error("no order line moves stock: nothing to send")]
+    #[error("no order line moves stock, so there is nothing to send: name another file, or take more of its lines")]
     Empty,
     /// No HTTP client.
     #[error("can't set up the HTTP client")]

@@ -132,7 +132,7 @@ async fn a_file_without_order_lines_is_refused_before_anything_starts() {
 async fn a_file_of_which_no_line_moves_stock_is_refused_before_anything_starts() {
     let output = timeout(LIMIT, demo(&["--exit", "--lines", "0"]).output()).await.unwrap().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains("nothing to send"), "{text}");
+    assert!(!output.status.success() && text.contains("name another file"), "{text}");
     assert!(!text.contains("starting"), "{text}");
 }
 
