@@ -2,6 +2,25 @@
 //!
 //! Every label value comes from a closed set or is a resource kind or route template: never an id, a path or an error
 //! text. Recording goes through the `metrics` facade: install a recorder before the first lock or cache is built.
+//!
+//! | label | of | values |
+//! |---|---|---|
+//! | lock | all of locks but [`LOCK_RENEWAL_LAG`] | the [kind](crate::Resource::KIND) of the resource, or the template of a route |
+//! | mode | [`LOCK_ACQUISITIONS`], [`LOCK_WAIT`], [`LOCK_HOLD`], [`LOCKS_HELD`] | `read`, `write`, `permit` |
+//! | outcome | [`LOCK_ACQUISITIONS`] | `granted`, `delegated`, `timeout`, `full`, `store_error`, `cancelled` |
+//! | outcome | [`CACHE_REQUESTS`] | `hit_local`, `hit_redis`, `stale`, `null`, `bloom_reject`, `load`, `collapsed`, `shed`, `error` |
+//! | outcome | [`CACHE_LOADS`] | `ok`, `absent`, `error`, `timeout`, `cancelled` |
+//! | outcome | [`CACHE_TX_READS`] | `ok`, `absent`, `error`, `timeout` |
+//! | reason | [`LOCK_LOST`] | `expired`, `stolen`, `forced`, `store_lost_data`, `handed_over` |
+//! | reason | [`LOCK_DELEGATION_RECALLS`] | `wanted`, `local`, `disconnected`, `lost`, `unused`, `old`, `shutdown` |
+//! | reason | [`CACHE_PAYLOADS_REFUSED`] | `unreadable`, `too_large`, `no_encoding` |
+//! | cache | all of caches, [`SUBSCRIPTION_UP`], [`OUTBOX_REFUSED`] | the name of the cache |
+//! | op | [`REDIS_COMMAND`] | the name of the script or command |
+//! | role | [`REDIS_ERRORS`] | `lock`, `cache`, `legacy` |
+//! | kind | [`REDIS_ERRORS`] | `timeout`, `crowded`, `io`, `noscript`, `loading`, `readonly`, `moved`, `moving`, `other` |
+//! | breaker | [`BREAKER_STATE`] | `redis_lock`, `redis_cache`, `database` |
+//! | state | [`BREAKER_STATE`] | `closed`, `half_open`, `open` |
+//! | version | [`BUILD_INFO`] | the version of this crate |
 
 use std::time::Duration;
 
@@ -46,7 +65,7 @@ names! {
     LOCK_RENEWAL_LAG = "stockade_lock_renewal_lag_seconds";
     /// From writing a command to its reply, seconds, by operation.
     REDIS_COMMAND = "stockade_redis_command_seconds";
-    /// Commands without a usable reply, by role (`lock`, `cache`, `legacy`) and kind.
+    /// Commands without a usable reply, by role and kind.
     REDIS_ERRORS = "stockade_redis_errors_total";
     /// Connections made after the first.
     REDIS_RECONNECTS = "stockade_redis_reconnects_total";

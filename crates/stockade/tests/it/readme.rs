@@ -87,6 +87,17 @@ fn sources(folder: &Path) -> String {
     text
 }
 
+#[test]
+fn every_value_of_a_label_that_the_metrics_list_is_in_the_code() {
+    let page = text("crates/stockade/src/metrics.rs");
+    let code = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let rows = page.lines().filter_map(|line| line.strip_prefix("//! | ")?.rsplit(" | ").next());
+    let values: BTreeSet<_> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
+    assert!(values.len() > 40, "{values:?}");
+    let missing: Vec<_> = values.iter().filter(|value| !code.contains(&format!("\"{value}\""))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 /// The tests that a text names. Metrics have long names, too.
 fn named_tests(text: &str) -> Vec<&str> {
     let is_test = |word: &&str| word.matches('_').count() > 2 && !word.starts_with("stockade_");
