@@ -91,3 +91,41 @@ async fn a_cache_comes_up_where_its_marker_and_its_table_of_tags_are_foreign() {
     assert_eq!(get(&second, "a").await.info.source, Source::Redis);
     server.end().await;
 }
+
+#[tokio::test]
+async fn foreign_messages_on_the_channels_of_a_cache_cost_loads_at_most() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let stocks = patient(&server.url()).await.on(&database).await;
+    let channels = server.command(&["PUBSUB", "CHANNELS", "shop:v1:*"]).await.unwrap();
+    assert!(channels.lines().count() >= 2, "{channels}");
+    let largest = u64::MAX.to_string();
+    let long = "x".repeat(1 << 20);
+    let messages = [
+        "",
+        "E",
+        "E x",
+        &format!("E {largest}"),
+        "0",
+        "256 1 -",
+        "0 x -",
+        &format!("0 {largest} -"),
+        "0 0 -",
+        &format!("0 {largest} stock:a"),
+        "0 1 stock:a",
+        &format!("0 {largest} #red"),
+        &format!("0 2 #{long}"),
+        &format!("0 3 {long}"),
+        &format!("C {long}"),
+    ];
+    for channel in channels.lines() {
+        for message in messages {
+            server.command(&["PUBLISH", channel, message]).await.unwrap();
+        }
+    }
+    get(&stocks, "a").await;
+    let found = get(&stocks, "a").await;
+    assert_eq!((found.info.source, found.info.degraded), (Source::Redis, false));
+    assert!(!stocks.is_degraded());
+    server.end().await;
+}

@@ -43,7 +43,7 @@ impl Sequences {
             heard.unconfirmed.push(bucket);
         }
         let repeats = heartbeat_at.is_some();
-        expected.is_some_and(|last| if repeats { seq != last } else { seq != last + 1 })
+        expected.is_some_and(|last| if repeats { seq != last } else { last.checked_add(1) != Some(seq) })
     }
 
     /// The time since a heartbeat of any process was heard.
