@@ -1,10 +1,12 @@
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use axum::{
-    body::Bytes,
-    extract::{FromRequest, Request, rejection::BytesRejection},
-    http::{HeaderMap, StatusCode, header},
+    body::{Body, Bytes},
+    extract::{FromRequest, Request},
+    http::{HeaderMap, header},
 };
+use bytes::BytesMut;
+use http_body_util::BodyExt;
 use serde::{
     Serialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -15,6 +17,7 @@ use utoipa::ToSchema;
 use super::{
     Problem, ProblemType,
     openapi::{Operation, Takes},
+    router::BODY_LIMIT,
 };
 
 /// How long a body may take to arrive, as under a route lock.
@@ -38,12 +41,12 @@ pub struct JsonBody<T> {
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
             return Err(ProblemType::UnsupportedMediaType.into());
         }
-        let read = timeout(BODY, Bytes::from_request(request, state)).await;
-        let bytes = read.map_err(|_| ProblemType::BodyTimeout)?.map_err(unreadable)?;
+        let read = timeout(BODY, whole(request.into_body())).await;
+        let bytes = read.map_err(|_| ProblemType::BodyTimeout)??;
         Ok(Self { value: parse(&bytes)?, bytes })
     }
 }
@@ -69,12 +72,20 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json") && headers.get_all(header::CONTENT_ENCODING).iter().all(identity)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is called by `map_err`")]
-fn unreadable(rejection: BytesRejection) -> Problem {
-    match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ProblemType::BodyTooLarge.into(),
-        _ => Problem::bad_request("the body ended early"),
+/// The whole body. It is copied: each chunk keeps the read buffer alive that it is cut from, so a body that is sent byte
+/// by byte would cost many times its size.
+async fn whole(body: Body) -> Result<Bytes, Problem> {
+    let mut body = pin!(body);
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::bad_request("the body ended early"))?;
+        let Ok(chunk) = frame.into_data() else { continue };
+        if chunk.len() > BODY_LIMIT - bytes.len() {
+            return Err(ProblemType::BodyTooLarge.into());
+        }
+        bytes.extend_from_slice(&chunk);
     }
+    Ok(bytes.freeze())
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
@@ -115,6 +126,9 @@ pub(crate) fn to_string<T: Serialize>(value: &T) -> Result<String, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use std::{convert::Infallible, sync::Arc};
+
+    use futures_util::stream;
     use serde::Deserialize;
 
     use super::*;
@@ -124,6 +138,23 @@ mod tests {
     struct Order {
         #[expect(dead_code, reason = "only read from JSON")]
         lines: Vec<u8>,
+    }
+
+    #[tokio::test]
+    async fn a_body_keeps_none_of_the_buffers_that_it_arrives_in() {
+        struct Buffer(#[expect(dead_code, reason = "counted by its references")] Arc<()>);
+        impl AsRef<[u8]> for Buffer {
+            fn as_ref(&self) -> &[u8] {
+                b" "
+            }
+        }
+        let buffers = Arc::new(());
+        let chunks = (0..100).map(move |_| {
+            assert!(Arc::strong_count(&buffers) < 5, "{} buffers are kept", Arc::strong_count(&buffers));
+            Ok::<_, Infallible>(Bytes::from_owner(Buffer(Arc::clone(&buffers))))
+        });
+        let body = Body::from_stream(stream::iter(chunks));
+        assert_eq!(whole(body).await.unwrap().len(), 100);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state};
+use axum::{Router, middleware::from_fn_with_state};
 use stockade::route_lock::{OnStoreError, RouteLock};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The largest request body, in bytes.
-const BODY_LIMIT: usize = 64 * 1024;
+pub(super) const BODY_LIMIT: usize = 64 * 1024;
 
 /// The routes of the public port.
 ///
@@ -71,8 +71,7 @@ pub fn around<S: Clone + Send + Sync + 'static>(
     let outside = ServiceBuilder::new()
         .layer(from_fn_with_state(trace::Outside::counted(answers), trace::identify))
         .layer(CatchPanicLayer::custom(trace::panicked))
-        .layer(from_fn_with_state(limit, trace::admit))
-        .layer(DefaultBodyLimit::max(BODY_LIMIT));
+        .layer(from_fn_with_state(limit, trace::admit));
     routes.layer(outside)
 }
 

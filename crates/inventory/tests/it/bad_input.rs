@@ -338,6 +338,7 @@ fn not_allowed() -> Vec<Case> {
 fn too_large() -> Vec<Case> {
     let mut padded = br#"{"delta":1}"#.to_vec();
     padded.resize(64 * 1024 + 1, b' ');
+    let unlocked = request("POST", "/flash/KNOWN/reservations", &[JSON], &padded);
     let mut chunked = request(
         "POST",
         "/stock/KNOWN/adjustments",
@@ -352,6 +353,7 @@ fn too_large() -> Vec<Case> {
     let declared = request("PUT", "/stock/KNOWN", &[JSON, b"Content-Length: 10000000000"], b"{");
     vec![
         case("a byte too many", adjust(&padded), 413, "body-too-large"),
+        case("a byte too many, without a lock", unlocked, 413, "body-too-large"),
         case("chunks without end", chunked, 413, "body-too-large"),
         case("10 GB announced", declared, 413, "body-too-large"),
     ]
