@@ -35,6 +35,11 @@ use crate::{app::Draining, config::Connections, trouble::REMINDER};
 /// The longest request head, in bytes; 431 beyond it. Bodies have a limit of their own.
 const HEAD: usize = 32 * 1024;
 
+/// The largest buffer of a connection, in bytes. With the default, 400 KiB, a client with many connections could take
+/// all memory. It holds more than the longest head: a client that is reset, since some of its head was not read, may
+/// not see the answer 431.
+const BUFFER: usize = 48 * 1024;
+
 /// How long a connection without a request so far may stay open once its port is closed.
 const LAST_HEAD: Duration = Duration::from_millis(500);
 
@@ -121,7 +126,11 @@ impl Port {
 /// A server of HTTP/1.1, the only protocol here.
 fn http(limits: Connections) -> Builder {
     let mut builder = Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_header_size(HEAD);
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_header_size(HEAD)
+        .max_buf_size(BUFFER);
     builder
 }
 

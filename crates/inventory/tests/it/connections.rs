@@ -130,6 +130,32 @@ async fn a_head_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
+async fn a_head_that_never_ends_takes_less_than_four_times_its_size() {
+    const CLIENTS: u64 = 400;
+    const SIZE: u64 = 30_000;
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("CACHE_WARM_KEYS", "0")]).await;
+    let memory = async || {
+        let page = instance.metrics().await;
+        let line =
+            page.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap().to_owned();
+        line.parse::<u64>().unwrap()
+    };
+    let before = memory().await;
+    let sent = [HALF_A_HEAD, "x".repeat(usize::try_from(SIZE).unwrap()).as_bytes()].concat();
+    let held = join_all((0..CLIENTS).map(|_| connect(instance.authority(), &sent))).await;
+    let taken = std::cell::Cell::new(0);
+    until("the heads are read", async || {
+        let last = taken.replace(memory().await.saturating_sub(before));
+        taken.get() > CLIENTS * SIZE && taken.get() == last
+    })
+    .await;
+    figure(&format!("{} bytes for each head of {SIZE}", taken.get() / CLIENTS));
+    assert!(taken.get() < CLIENTS * SIZE * 4, "{} bytes each", taken.get() / CLIENTS);
+    drop(held);
+}
+
+#[tokio::test]
 async fn a_shutdown_waits_for_requests_and_not_for_connections() {
     let stage = Stage::start().await;
     let mut instance = stage.serve(&[("STATEMENT_TIMEOUT", "5s")]).await;
