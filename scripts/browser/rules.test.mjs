@@ -113,3 +113,13 @@ test("locks that an attack lost on purpose are told as such, and the fence is no
   assert.match(after(lost, { lab: true })[0], /The attack “Stopped holder” loses some on purpose\.$/);
   assert.doesNotMatch(after(lost)[0], /attack|refused/);
 });
+
+test("an instance can't change the objects of the page by the names of its figures", () => {
+  const metrics = JSON.parse('{ "__proto__": { "body": 1 }, "a": { "__proto__": 2 } }');
+  const joined = combine([
+    ["a:1", snapshot(1000)],
+    ["b:1", snapshot(1000, {}, { metrics })],
+  ]);
+  assert.equal({}.body, undefined);
+  assert.deepEqual(told(history(joined)), []);
+});

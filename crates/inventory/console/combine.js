@@ -11,10 +11,11 @@ const LOWEST = ["stockade_subscription_up", "stockade_cache_vouched_for"];
 export function combine(named) {
   if (named.length === 1) return named[0][1];
   const snapshots = named.map(([, snapshot]) => snapshot);
-  const metrics = {};
+  // Without a prototype: a name such as `__proto__`, which any instance may send, is a name and nothing else.
+  const metrics = Object.create(null);
   for (const snapshot of snapshots) {
     for (const [family, series] of Object.entries(snapshot.metrics)) {
-      const sum = (metrics[family] ??= {});
+      const sum = (metrics[family] ??= Object.create(null));
       const join = HIGHEST.includes(family) ? Math.max : LOWEST.includes(family) ? Math.min : add;
       for (const [key, value] of Object.entries(series)) sum[key] = key in sum ? join(sum[key], value) : value;
     }

@@ -104,7 +104,7 @@ impl Announcer {
             }
             let at = Instant::now();
             let (keys, args) = ([KEY, &read], [&*self.member, &forgotten, &most]);
-            match self.link.run::<(bool, Vec<(String, u64)>)>(&ANNOUNCE, &keys, &args).await {
+            match self.link.run::<(bool, Vec<(Vec<u8>, u64)>)>(&ANNOUNCE, &keys, &args).await {
                 Ok((is_read, reply)) => {
                     self.listed.send_replace(Listed { members: Member::all(&reply), is_read, at });
                 }

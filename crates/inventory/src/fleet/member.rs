@@ -29,8 +29,8 @@ impl Member {
     }
 
     /// Reads the text that stands for an instance. `None` if it has another form.
-    fn read(text: &str, age: Duration) -> Option<Self> {
-        let (id, address) = text.split_once(' ')?;
+    fn read(text: &[u8], age: Duration) -> Option<Self> {
+        let (id, address) = std::str::from_utf8(text).ok()?.split_once(' ')?;
         let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let address = if address == "-" { None } else { Some(authority(address)?) };
         is_id.then(|| Self { id: id.to_owned(), address, age })
@@ -38,7 +38,7 @@ impl Member {
 
     /// Reads the reply of the script. An instance that restarts leaves its old id at its address, so only the latest id
     /// of an address counts.
-    pub(super) fn all(reply: &[(String, u64)]) -> Vec<Self> {
+    pub(super) fn all(reply: &[(Vec<u8>, u64)]) -> Vec<Self> {
         let mut addresses = HashSet::new();
         let members = reply.iter().filter_map(|(text, age)| Self::read(text, Duration::from_millis(*age)));
         members
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn all(reply: &[(&str, u64)]) -> Vec<(String, Option<String>)> {
-        let reply: Vec<_> = reply.iter().map(|(text, age)| ((*text).to_owned(), *age)).collect();
+        let reply: Vec<_> = reply.iter().map(|(text, age)| (text.as_bytes().to_vec(), *age)).collect();
         Member::all(&reply).into_iter().map(|member| (member.id, member.address)).collect()
     }
 
@@ -90,7 +90,7 @@ mod tests {
             assert_eq!(all(&[(text, 0)]), [], "{text}");
         }
         assert_eq!(all(&[(&format!("{id} {}:1", "a".repeat(300)), 0)]), []);
-        let many: Vec<_> = (1..200).map(|port| (format!("{id} a:{port}"), 0)).collect();
+        let many: Vec<_> = (1..200).map(|port| (format!("{id} a:{port}").into_bytes(), 0)).collect();
         assert_eq!(Member::all(&many).len(), MOST);
     }
 }

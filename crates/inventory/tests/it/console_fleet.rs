@@ -80,6 +80,8 @@ async fn only_instances_that_announced_themselves_are_asked_and_only_snapshots_a
     plant("00000000000000cc 127.0.0.1:9", 20_000).await;
     plant("00000000000000dd evil@127.0.0.1:9", 0).await;
     plant("<script> 127.0.0.1:9", 0).await;
+    let not_utf8 = "return redis.call('ZADD', KEYS[1], redis.call('TIME')[1] * 1000, '\\255 127.0.0.1:9')";
+    stage.redis.command(&["EVAL", not_utf8, "1", "inventory:{fleet}"]).await.unwrap();
     let seen = page
         .until("what was planted is listed", |page| {
             is(page, b.authority(), "stranger") && is(page, &other_id, "stranger") && is(page, "127.0.0.1:9", "gone")

@@ -190,18 +190,37 @@ async fn events(client: &Client, url: &str, id: &str, heard: &Heard) -> Option<S
     }
 }
 
-/// The member by which a snapshot is recognised.
+/// The form of a snapshot. The page reads all of this: a snapshot without it would stop the page for all instances.
 #[derive(Deserialize)]
+#[expect(dead_code, reason = "the page reads it")]
 struct Told<'a> {
-    #[serde(borrow)]
     instance: &'a str,
+    at_ms: u64,
+    version: &'a str,
+    ready: Option<ToldReady>,
+    problem: Option<ToldProblem>,
+    metrics: HashMap<String, HashMap<String, Option<f64>>>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "the page reads it")]
+struct ToldReady {
+    checks: HashMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "the page reads it")]
+struct ToldProblem {
+    r#type: String,
+    title: String,
 }
 
 /// The snapshot of an event, which is one line of JSON, if it is of the instance `id`.
 fn snapshot(event: &[u8], id: &str) -> Option<Arc<str>> {
     let text = std::str::from_utf8(event).ok()?.strip_prefix("data: ")?.trim_end();
     let told: Told<'_> = serde_json::from_str(text).ok()?;
-    (told.instance == id).then(|| text.into())
+    let says_how_it_is = told.ready.is_some() || told.problem.is_some();
+    (told.instance == id && says_how_it_is).then(|| text.into())
 }
 
 #[cfg(test)]
@@ -211,15 +230,28 @@ mod tests {
     #[test]
     fn only_a_snapshot_of_the_instance_is_passed_on() {
         let read = |event: &str| snapshot(event.as_bytes(), "aa").map(|text| text.to_string());
-        assert_eq!(read("data: {\"instance\":\"aa\",\"x\":1}\n\n").as_deref(), Some("{\"instance\":\"aa\",\"x\":1}"));
-        for event in [
-            "data: {\"instance\":\"bb\"}\n\n",
-            "data: {\"instance\":\"aa\"}}\n\n",
-            "data: {\"x\":\"aa\"}\n\n",
-            "event: {\"instance\":\"aa\"}\n\n",
-            "data: secret\n\n",
-            "\n\n",
+        let whole = r#"{"instance":"aa","at_ms":1,"version":"2","ready":{"checks":{"database":"ok"}},"problem":null,"metrics":{"a":{"":1.5,"x":null}},"more":[]}"#;
+        let unready =
+            r#"{"instance":"aa","at_ms":1,"version":"2","ready":null,"problem":{"type":"x","title":"X"},"metrics":{}}"#;
+        for text in [whole, unready] {
+            assert_eq!(read(&format!("data: {text}\n\n")).as_deref(), Some(text));
+        }
+        for (part, other) in [
+            (r#""aa""#, r#""bb""#),
+            (r#""instance""#, r#""x""#),
+            (r#""at_ms":1,"#, ""),
+            (r#""2""#, "2"),
+            (r#"{"checks":{"database":"ok"}}"#, "null"),
+            (r#"{"database":"ok"}"#, "1"),
+            ("1.5", r#""1.5""#),
+            (r#"{"":1.5,"x":null}"#, "{\"\":{}}"),
+            ("[]}", "[]}}"),
         ] {
+            let event = format!("data: {}\n\n", whole.replacen(part, other, 1));
+            assert_ne!(event, format!("data: {whole}\n\n"), "{part}");
+            assert_eq!(read(&event), None, "{event}");
+        }
+        for event in [&format!("event: {whole}\n\n"), "data: secret\n\n", "\n\n"] {
             assert_eq!(read(event), None, "{event}");
         }
     }
