@@ -4,7 +4,7 @@ use std::{slice, time::Duration};
 
 use redis::Value;
 
-use super::{World, connected, key, read, server, until_waiting, write};
+use super::{World, calls_of, connected, key, read, server, until_waiting, write};
 use crate::{
     redis::{Redis, Script},
     resource::Key,
@@ -203,12 +203,12 @@ async fn a_reader_that_died_is_found_by_the_next_reader() {
     let records = store.inner.keys.of(&key).remove(4);
     let count = async || -> u64 { world.command(&["HLEN", &records]).await.trim().parse().unwrap() };
     let first = store.acquire(read(&key)).await.unwrap();
-    let brief = Attempt { lease: Duration::from_millis(100), ..read(&key) };
-    for _ in 0..5 {
-        store.acquire(brief.clone()).await.unwrap();
-    }
+    // Together, so that none is over before the last is there.
+    let lease = Duration::from_millis(500);
+    let brief = || store.acquire(Attempt { lease, ..read(&key) });
+    futures_util::future::try_join_all((0..5).map(|_| brief())).await.unwrap();
     assert_eq!(count().await, 6);
-    world.until_passed(Duration::from_millis(100)).await;
+    world.until_passed(lease).await;
     let last = store.acquire(read(&key)).await.unwrap();
     assert_eq!(count().await, 2, "the first and the last");
     for reader in [first, last] {
@@ -234,6 +234,7 @@ async fn more_readers_than_one_script_serves_are_all_let_in() {
             readers.spawn(async move { store.acquire(attempt).await });
         }
         until_waiting(&holder, &key, READERS).await;
+        world.command(&["CONFIG", "RESETSTAT"]).await;
         let began = tokio::time::Instant::now();
         if forced {
             holder.force(&key, Force::Now).await.unwrap();
@@ -244,6 +245,8 @@ async fn more_readers_than_one_script_serves_are_all_let_in() {
         while let Some(granted) = readers.join_next().await {
             inside.push(granted.unwrap().unwrap());
         }
+        let stats = world.command(&["INFO", "commandstats"]).await;
+        assert!(calls_of(&stats, "evalsha") > READERS / 256, "one script kept all others waiting: {stats}");
         // With polls alone, one every two seconds, the others would be granted much later.
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
         assert_eq!(holder.inspect(&key).await.unwrap().holders.len() as u64, READERS);
