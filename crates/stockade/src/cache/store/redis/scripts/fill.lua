@@ -44,22 +44,17 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
       waiting[#waiting + 1] = process
     end
   elseif shape then
-    others[shape] = others[shape] or {}
-    table.insert(others[shape], field)
+    others[shape] = true
   end
 end
 
--- The fields of another version of the program stay as long as they may be of use to that version.
+-- The fields of other versions of the program stay as long as those of one of them may be of use to it.
 local keep = ARGV[4] + ARGV[5]
 local alone = true
-for shape, fields in pairs(others) do
+for shape in pairs(others) do
   local ends = redis.call('HMGET', KEYS[1], 'exp' .. shape, 'tokx' .. shape)
   if math.max((tonumber(ends[1]) or 0) + ARGV[5] * 1000, tonumber(ends[2]) or 0) > now then
     alone = false
-  else
-    for _, field in ipairs(fields) do
-      redis.call('HDEL', KEYS[1], field)
-    end
   end
 end
 if alone then
