@@ -38,6 +38,7 @@ const ANSWERS: &[&str] = &[
     "lease LEASED a table is begun",
     "lease LEASED of another epoch",
     "lease LEASED over a load of another epoch",
+    "lease LEASED over a load from before the clock was set back",
     "lease WAIT of another epoch",
     "fill ACCEPTED",
     "fill ACCEPTED its tags hold",

@@ -148,21 +148,31 @@ impl FuzzState {
                 let (early, content) = (self.random.random_bool(0.3), self.random.random_bool(0.5));
                 // It is shorter than a hold only as after the clock was set back.
                 let longest = if self.random.random_bool(0.9) { 300 } else { self.random.random_range(0..300) };
-                let lease = if self.random.random_bool(0.3) { 10 } else { Operation::LONGEST_LEASE };
-                let lease = self.random.random_range(2..lease);
+                // A lease is much longer than others only as after the clock was set back.
+                let lease = match self.random.random_range(0..10) {
+                    0 => self.random.random_range(1_500..2_500),
+                    1..4 => self.random.random_range(2..10),
+                    _ => self.random.random_range(2..Operation::LONGEST_LEASE),
+                };
                 Operation::Lease { token, lease, process, early, content, longest, run, known }
             }
             52..92 => {
                 let value = format!("{token} {}", self.next_name("value"));
-                let ttl = if self.random.random_bool(0.5) { 10 } else { 300 };
+                // Some live for longer than a lease keeps their entry.
+                let ttl = [10, 10, 10, 300, 300, 300, 3_000][self.random.random_range(0..7)];
                 let (ttl, grace) = (self.random.random_range(1..ttl), self.random.random_range(50..250));
                 let tags = if self.random.random_bool(0.3) { 0 } else { self.random.random_range(1..=2) };
                 let tags: Vec<_> = Operation::TAGS.choose_multiple(&mut self.random, tags).copied().collect();
                 Operation::Fill { token, value, ttl, grace, tags: tags.join("\n"), run }
             }
             92..108 => {
-                let hold = if self.random.random_bool(0.8) { self.random.random_range(1..300) } else { 0 };
                 let (counts, unstorable) = (self.random.random_bool(0.8), self.random.random_bool(0.2));
+                let hold = match self.random.random_range(0..10) {
+                    0..2 => 0,
+                    // As after the clock was set back.
+                    2 => self.random.random_range(1_500..2_500),
+                    _ => self.random.random_range(1..300),
+                };
                 Operation::Abort { token, hold, counts, unstorable }
             }
             138..141 => Operation::Clear { known },
@@ -278,6 +288,12 @@ impl FuzzState {
             self.title,
             self.places[place].key,
         );
+        assert!(
+            is_kept_well(step, before, reply, after),
+            "{}: {step:?} of {} over {before:?} left {after:?}",
+            self.title,
+            self.places[place].key,
+        );
         self.told += told;
         let answer = format!("{} {} {}", step.name(), oracle.word, oracle.why);
         *self.answers.entry(answer.trim_end().to_owned()).or_default() += 1;
@@ -309,5 +325,20 @@ impl FuzzState {
             }
         }
         self
+    }
+}
+
+/// Whether a load that is given up keeps its entry for as long as the hold counts, and a value no longer than before.
+fn is_kept_well(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> bool {
+    /// Redis reads the clock for expiry now and then, in ms.
+    const COARSE: i64 = 20;
+    let Operation::Abort { hold, counts, unstorable, .. } = step else { return true };
+    if reply.word != "ABORTED" || *hold == 0 {
+        return true;
+    }
+    let times = if *counts && !unstorable { 2 } else { 1 };
+    match before.value {
+        Some(_) => after.kept <= before.kept,
+        None => after.kept + COARSE >= i64::try_from(hold * times).unwrap(),
     }
 }
