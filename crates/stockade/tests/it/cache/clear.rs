@@ -179,6 +179,20 @@ async fn a_server_that_comes_back_from_before_it_is_told_again() {
     server.end().await;
 }
 
+/// The message of the clear was lost on its way.
+#[tokio::test]
+async fn a_clear_that_a_process_has_missed_reaches_it_with_a_heartbeat() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 1)]);
+    let reader = process(&server).await.local(1 << 20).on(&database).await;
+    warm(&reader, "a").await;
+    database.write("a", Some(2));
+    let number = server.command(&["KEYS", "*}c:stock"]).await.unwrap();
+    server.command(&["INCR", &number]).await.unwrap();
+    eventually("it has heard of it", || async { quantity(&get(&reader, "a").await) == Some(2) }).await;
+    server.end().await;
+}
+
 #[tokio::test]
 async fn a_number_that_was_evicted_costs_loads_and_brings_nothing_back() {
     let server = World::start().await;

@@ -2,7 +2,10 @@
 
 use stockade::cache::Source;
 
-use super::support::{Database, Loading, entry_key, eventually, field, get, patient, process, quantity, sku};
+use super::{
+    support::{Database, Loading, entry_key, eventually, field, get, patient, process, quantity, sku, warm},
+    tags::tagged,
+};
 use crate::world::World;
 
 /// Replaces one of the words in front of a payload.
@@ -20,6 +23,7 @@ async fn a_foreign_value_under_a_key_of_a_cache_is_deleted_by_who_meets_it() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = patient(&server.url()).await.on(&database).await;
+    let other = patient(&server.url()).await.local(1 << 20).on(&database).await;
     get(&stocks, "a").await;
     let entry = entry_key(&server, "a").await;
     let bucket = &entry[entry.find('{').unwrap()..=entry.find('}').unwrap()];
@@ -38,12 +42,17 @@ async fn a_foreign_value_under_a_key_of_a_cache_is_deleted_by_who_meets_it() {
         server.command(command).await.unwrap();
         // A reader deletes the foreign value.
         eventually("it is stored over what was there", || async { hit().await }).await;
+        warm(&other, "a").await;
         server.command(&["DEL", command[1]]).await.unwrap();
         server.command(command).await.unwrap();
-        // A write deletes the foreign value.
-        database.write("a", Some(8));
-        stocks.invalidate(&sku("a")).await.unwrap();
-        assert_eq!(quantity(&get(&stocks, "a").await), Some(8), "{command:?}");
+        // A write deletes the foreign value, and from then on messages have numbers that other processes can read.
+        for row in [8, 9] {
+            warm(&other, "a").await;
+            database.write("a", Some(row));
+            stocks.invalidate(&sku("a")).await.unwrap();
+            assert_eq!(quantity(&get(&stocks, "a").await), Some(row), "{command:?}");
+            eventually("others have heard of it", || async { quantity(&get(&other, "a").await) == Some(row) }).await;
+        }
         eventually("it is stored again", || async { hit().await }).await;
         database.write("a", Some(7));
         stocks.invalidate(&sku("a")).await.unwrap();
@@ -127,5 +136,30 @@ async fn foreign_messages_on_the_channels_of_a_cache_cost_loads_at_most() {
     let found = get(&stocks, "a").await;
     assert_eq!((found.info.source, found.info.degraded), (Source::Redis, false));
     assert!(!stocks.is_degraded());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_cache_goes_on_where_its_epoch_its_tags_or_its_intents_hold_what_no_cache_writes() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let stocks = tagged(patient(&server.url()).await, &database).await;
+    get(&stocks, "a").await;
+    let keys = server.command(&["KEYS", "*"]).await.unwrap();
+    let of = |kind: &str| keys.lines().find(|key| key.contains(kind)).unwrap().to_owned();
+    let (epoch, tags, intents) = (of("}c:"), of("}t:"), of("}e:").replace("}e:", "}i:"));
+    for command in [
+        ["SET", &epoch, "8e15"].as_slice(),
+        &["SET", &epoch, "9007199254740993"],
+        &["ZADD", &tags, "1", "f"],
+        &["ZADD", &tags, "-4000000000000000.5", "f"],
+        &["ZADD", &tags, "-9007199254740994", "f"],
+        &["HSET", &intents, "a1", "foreign"],
+    ] {
+        server.command(command).await.unwrap();
+        stocks.invalidate(&sku("a")).await.unwrap();
+        get(&stocks, "a").await;
+        assert_eq!(get(&stocks, "a").await.info.source, Source::Redis, "{command:?}");
+    }
     server.end().await;
 }

@@ -106,6 +106,8 @@ async fn what_was_announced_of_a_transaction_that_runs_or_is_prepared_is_not_swe
         .command(&["ZADD", announcements, "0", "foreign", "0.5", "b1 stock:a", "-1", "b2 stock:a"])
         .await
         .unwrap();
+    let no_resources = r"redis.call('ZADD', KEYS[1], 0, 'b3 \255', 0, 'b4 ' .. string.rep('x', 513))";
+    world.redis.command(&["EVAL", no_resources, "1", announcements]).await.unwrap();
     sqlx::raw_sql("prepare transaction 'held'").execute(&mut first).await.unwrap();
     sqlx::raw_sql("rollback").execute(&mut third).await.unwrap();
     let left = async || world.redis.command(&["HKEYS", &intents]).await.unwrap();
