@@ -113,8 +113,8 @@ async fn a_release_that_is_dropped_on_its_way_still_releases() {
 
 #[tokio::test]
 async fn a_guard_lives_on_without_its_locks() {
-    let locks = Locks::memory();
-    let other = locks.clone();
+    let (locks, store) = Faulty::locks();
+    let other = Locks::builder().on(store);
     let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     drop(locks);
     assert!(matches!(other.write(&Sku("1")).wait(LEASE * 2).acquire().await, Err(LockError::Timeout { .. })));
