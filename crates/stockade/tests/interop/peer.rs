@@ -1,11 +1,7 @@
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{path::Path, time::Duration};
 
-use stockade_testbed::RedisServer;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-    time::timeout,
-};
+use stockade_testbed::{ChildProcess, RedisServer};
+use tokio::{process::Command, time::timeout};
 
 /// The limit for one answer. An answer may stand for a whole series of critical sections.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -49,18 +45,14 @@ fn named_by(variable: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Peer {
     kind: Kind,
-    _process: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    process: ChildProcess,
 }
 
 impl Peer {
     pub(crate) fn start(kind: Kind, servers: &[RedisServer]) -> Self {
         let mut command = kind.command();
         command.args(servers.iter().map(RedisServer::url));
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        Self { kind, _process: process, input, output: BufReader::new(output).lines() }
+        Self { kind, process: ChildProcess::start(command).unwrap() }
     }
 
     /// Tries once to lock `name`. Returns whether that succeeded.
@@ -79,8 +71,8 @@ impl Peer {
     }
 
     async fn ask(&mut self, line: &str) -> bool {
-        self.input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
-        let answer = timeout(LIMIT, self.output.next_line()).await;
+        self.process.tell(line).await.unwrap();
+        let answer = timeout(LIMIT, self.process.next_line()).await;
         let answer = answer.unwrap_or_else(|_| panic!("{:?} did not answer to {line:?}", self.kind)).unwrap();
         match answer.as_deref() {
             Some("yes") => true,

@@ -13,6 +13,8 @@ use crate::{
 /// Longer than a scenario takes.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(1);
+/// A lock that nobody else wants.
+const OTHER: &str = "redlock:stock:2";
 
 async fn theirs_keeps_us_out_until_they_release(kind: Kind) {
     let world = World::start().await;
@@ -48,6 +50,8 @@ async fn ours_keeps_them_out_until_we_release(kind: Kind) {
 async fn we_enter_when_their_lease_is_over_and_not_before(kind: Kind) {
     let world = World::start().await;
     let mut peer = Peer::start(kind, &world.servers);
+    // The time that the program takes to start is no part of its lease.
+    assert!(peer.acquires(OTHER, SHORT).await && peer.releases().await);
     let before = Instant::now();
     assert!(peer.acquires(NAME, SHORT).await);
     let guard = world.ours.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap();
