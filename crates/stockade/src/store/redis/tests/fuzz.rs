@@ -327,6 +327,9 @@ impl FuzzState {
                     self.look(*step, steps.len(), key, replies.next().unwrap());
                 }
             }
+            if let [Operation::Ask(number)] = steps {
+                self.check_place(*number);
+            }
         }
         for step in operations {
             if let Operation::LeaveAgain(number) = step {
@@ -335,6 +338,15 @@ impl FuzzState {
         }
         // These callers got no place to wait at, so they leave.
         self.callers.retain(|_, caller| caller.token.is_some() || caller.seq > 0);
+    }
+
+    /// A caller that was just told to wait stands in the queue.
+    fn check_place(&self, number: u64) {
+        let Caller { owner, seq, token, .. } = &self.callers[&number];
+        let queue = &self.seen[self.keys_of(Operation::Ask(number))[0]].queue;
+        let stands = queue.iter().any(|waiting| waiting == owner.as_str());
+        let waits = *seq > 0 && token.is_none() && !self.stepped;
+        assert!(stands || !waits, "{}: {owner:?} was told to wait and is not in {queue:?}", self.title);
     }
 
     fn answered(&mut self, step: Operation, key: usize, sent: Instant, reply: &Value) {

@@ -26,8 +26,12 @@ local function broken()
   if (q == '1') ~= (queue > 0) and not jumped then return 'queue flag: ' .. l .. ' but ' .. queue end
   if mode == 'n' then return 'free with a queue: ' .. l end
   if queue ~= records then return 'queue ' .. queue .. ' records ' .. records end
+  local kept = math.min(redis.call('PEXPIRETIME', Q), redis.call('PEXPIRETIME', W))
   for _, owner in ipairs(redis.call('ZRANGE', Q, 0, -1)) do
-    if redis.call('HEXISTS', W, owner) == 0 then return 'no record of ' .. owner end
+    local record = redis.call('HGET', W, owner)
+    if not record then return 'no record of ' .. owner end
+    local deadline = string.match(record, '^%a%d* (%d+)')
+    if kept < deadline / 1000 + 10000 then return 'the queue ends too soon for ' .. record end
   end
   local function above(token) return tonumber(token) > floor end
   -- A lease ends at most its length from now.
