@@ -111,6 +111,20 @@ async fn a_lock_of_which_nobody_knows_whether_it_was_downgraded_is_handed_to_nob
 }
 
 #[tokio::test]
+async fn a_lock_whose_downgrade_was_never_sent_stays_a_writers() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let held = store.acquire(write(&key("unsent"))).await.unwrap();
+    world.server.kill().await.unwrap();
+    until("no connection", || !store.is_up()).await;
+    assert!(matches!(store.downgrade(&held).await, Err(LockError::Unavailable { .. })));
+    assert_eq!(held.mode(), Mode::Write);
+    assert_eq!(store.hand_over(&held).unwrap().mode, Mode::Write);
+    world.server.restart().await.unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_guard_whose_downgrade_is_dropped_is_released() {
     let world = World::start().await;
     let store = world.store().await;

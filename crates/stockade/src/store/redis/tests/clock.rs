@@ -137,6 +137,22 @@ async fn a_clock_that_jumps_ahead_ends_leases_and_no_wait() {
     world.end().await;
 }
 
+/// The jump ends the lease of the holder, and not the queue behind it.
+#[tokio::test]
+async fn a_holder_whose_lease_was_ended_by_a_jump_of_the_clock_is_told() {
+    let world = world().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("ahead-told");
+    let held = store.acquire(write(&key)).await.unwrap();
+    let next = waiting(&other, write(&key));
+    until_waiting(&store, &key, 1).await;
+    world.server.step_clock_forwards(held.lease + Duration::from_secs(2)).unwrap();
+    let told = timeout(LATE, held.lost()).await;
+    assert_eq!(told.expect("it learns of it when its own clock has come so far"), LossReason::Expired);
+    other.release(&granted(next).await).await.unwrap();
+    world.end().await;
+}
+
 #[tokio::test]
 async fn tokens_rise_over_every_step_of_the_clock() {
     let world = world().await;

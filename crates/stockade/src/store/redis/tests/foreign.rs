@@ -29,7 +29,8 @@ const LIST: &[&str] = &["RPUSH", "1"];
 async fn a_foreign_state_is_named_and_only_force_overwrites_it() {
     let world = World::start().await;
     let store = world.store().await;
-    for (number, value) in [TEXT, LIST, &["SET", "w 1"], &["SET", "r 0 x"], &["HSET", "a", "b"]].iter().enumerate() {
+    let values = [TEXT, LIST, &["SET", "w 1"], &["SET", "r 0 x"], &["SET", "n 2"], &["HSET", "a", "b"]];
+    for (number, value) in values.iter().enumerate() {
         let key = key(&format!("state-{number}"));
         put(&world, &store, &key, 0, value).await;
         for attempt in [write(&key), once(write(&key)), read(&key), permit(&key)] {

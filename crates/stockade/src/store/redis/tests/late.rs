@@ -10,7 +10,7 @@ use super::{LIMIT, World, connected, detour::Detour, key, server, until, write};
 use crate::{
     clock::Instant,
     redis::Redis,
-    store::{Attempt, LockError, LockStore, redis::RedisStore},
+    store::{Attempt, LockError, LockStore, Unavailable, redis::RedisStore},
 };
 
 async fn by(detour: &Detour, command_timeout: Duration) -> Arc<RedisStore> {
@@ -92,6 +92,9 @@ async fn a_release_is_repeated_when_an_earlier_sending_of_its_acquire_may_still_
         granted.unwrap()
     };
     let granted = timeout(LIMIT, granted).await.expect("not granted");
+    // The first command would acquire the lock for nobody once another owner has it.
+    let handed = store.hand_over(&granted);
+    assert!(matches!(handed, Err(LockError::Unavailable { reason: Unavailable::Stale, .. })), "{handed:?}");
     store.release(&granted).await.unwrap();
     world.command(&["CONFIG", "RESETSTAT"]).await;
     detour.let_go();

@@ -39,11 +39,12 @@ use self::world::{World, connected, connected_with, opened};
 use super::{
     Options, RedisStore,
     commands::{calls, replies::Acquired},
+    messages::Inbox,
     scripts::ACQUIRE,
     shard::Shard,
 };
 use crate::{
-    redis::{LIMIT, Redis, retried, until},
+    redis::{LIMIT, Redis, RoutedEvents, retried, until},
     resource::{Bucket, Key},
     store::{
         Attempt, LockError, LockStore, Mode, Owner, Ownership, Readers, Token,
@@ -54,6 +55,11 @@ use crate::{
 /// The one server of a store.
 fn server(store: &RedisStore) -> Arc<Shard> {
     store.inner.shards.of(Bucket::FIRST).unwrap()
+}
+
+/// Hands a message to the store, as if it came from this server.
+fn told(store: &RedisStore, by: &Arc<Shard>, message: &str) {
+    Inbox(Arc::downgrade(&store.inner)).message(by, "", message.as_bytes());
 }
 
 async fn until_waiting(store: &RedisStore, key: &Key, waiting: u64) {

@@ -5,6 +5,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{LIMIT, Options, RedisStore, World, connected, connected_with, key, write};
 use crate::{
+    lock::Locks,
     redis::Redis,
     store::{Attempt, LockError, LockStore, Ownership},
 };
@@ -56,6 +57,9 @@ async fn a_quarantine_of_a_lease_outlasts_whoever_the_server_forgot() {
     let store = guarded(&forgotten.world, LEASE).await;
     let once = store.acquire(Attempt { wait: Duration::ZERO, ..write(&key("believed")) }).await;
     assert!(matches!(once, Err(LockError::Busy { remaining }) if remaining <= LEASE), "{once:?}");
+    let locks = Locks::builder().on(Arc::<RedisStore>::clone(&store));
+    let several = locks.write_keys(["believed", "too"].map(key)).try_acquire().await;
+    assert!(matches!(several, Ok(None)), "{several:?}");
     let brief = store.acquire(Attempt { wait: Duration::from_millis(50), ..write(&key("believed")) }).await;
     assert!(matches!(brief, Err(LockError::Timeout { remaining, .. }) if !remaining.is_zero()), "{brief:?}");
     assert!(forgotten.held.loss().is_none(), "too slow to show anything");

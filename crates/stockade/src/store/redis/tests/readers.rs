@@ -6,9 +6,10 @@ use tokio::time::{Instant, timeout};
 
 use super::{LIMIT, World, asked, key, patient, permit, read, server, until_waiting, waiting, world::connected, write};
 use crate::{
+    redis::eventually,
     resource::Key,
     store::{
-        Attempt, LockError, LockStore, Mode, Owner, Ownership, Released,
+        Attempt, Force, LockError, LockStore, Mode, Owner, Ownership, Released,
         redis::{
             RedisStore,
             commands::{
@@ -75,7 +76,7 @@ async fn the_record_of_a_reader_has_all_that_it_asked_with() {
     for (owner, record) in records {
         assert_eq!(world.command(&["HGET", &names[4], owner.as_str()]).await.trim(), record);
     }
-    store.force(&attempt.key, crate::store::Force::Now).await.unwrap();
+    store.force(&attempt.key, Force::Now).await.unwrap();
     world.end().await;
 }
 
@@ -236,6 +237,34 @@ async fn records_of_a_deleted_state_are_no_readers_beside_the_next() {
         assert!(old.loss().is_some(), "its lease had ended with the state");
         assert_eq!(store.release(&held).await.unwrap(), Released::Released);
         world.until_nothing_is_left().await;
+    }
+    world.end().await;
+}
+
+/// The state of the only reader was restored from a dump, and the records of others are there.
+#[tokio::test]
+async fn records_of_a_deleted_state_are_no_readers_beside_one_that_was_restored() {
+    let world = World::start().await;
+    let store = world.store().await;
+    for wanted in [read(&key("restored-read")), write(&key("restored-write"))] {
+        // Longer than the test waits, so that no record goes by itself.
+        let lease = LIMIT * 3;
+        let (key, wanted) = (wanted.key.clone(), Attempt { lease, ..wanted });
+        let names = store.inner.keys.of(&key);
+        let old = store.acquire(Attempt { lease, ..permit(&key) }).await.unwrap();
+        let (now, dead) = (server(&store).state.clock.stamp(), "dead-process-xyz.00000000000");
+        let state = format!("r 0 0 {dead} {now} {} 500000 0 ", now + 500_000);
+        world.command(&["SET", &names[0], &state, "PX", "500"]).await;
+        let wanted = waiting(&store, wanted);
+        eventually("the records are gone", async || {
+            !world.command(&["HKEYS", &names[4]]).await.contains(old.owner.as_str())
+        })
+        .await;
+        store.renew(slice::from_ref(&old)).await.unwrap();
+        assert!(old.loss().is_some(), "it holds a permit, and another one reads");
+        store.release(&timeout(LIMIT, wanted).await.unwrap().unwrap().unwrap()).await.unwrap();
+        // The record of the dead one is kept as long as those beside it.
+        store.force(&key, Force::Now).await.unwrap();
     }
     world.end().await;
 }

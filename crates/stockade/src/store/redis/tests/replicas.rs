@@ -9,6 +9,7 @@ use super::{
     waiting, write,
 };
 use crate::{
+    lock::Locks,
     redis::{Redis, Replicas, eventually},
     store::{Attempt, Force, LockError, LockStore, Mode, Unavailable},
 };
@@ -70,6 +71,9 @@ async fn a_grant_that_no_replica_confirms_is_given_back() {
         assert!(is_unreplicated(&refused), "{refused:?}");
         pair.world.until_nothing_is_left().await;
     }
+    let locks = Locks::builder().on(Arc::<RedisStore>::clone(&store));
+    let several = locks.write_keys(["alone", "too"].map(key)).acquire().await;
+    assert!(is_unreplicated(&several), "{several:?}");
     pair.replica.resume().unwrap();
     let again = timeout(LIMIT, store.acquire(write(&key("alone")))).await.unwrap().unwrap();
     store.release(&again).await.unwrap();

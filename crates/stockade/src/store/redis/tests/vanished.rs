@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use super::{
-    LIMIT, World, all_served, asked, calls_of, connected, key, patient, permit, read, section, until_waiting, waiting,
-    write,
+    LIMIT, World, all_served, asked, calls_of, connected, key, patient, permit, read, section, server, told,
+    until_waiting, waiting, write,
 };
 use crate::store::{
     Attempt, Force, LockError, LockStore, Owner, Released, Token,
@@ -198,6 +198,26 @@ async fn a_grant_that_its_process_knows_nothing_of_is_given_back_at_once() {
         store.release(&next).await.unwrap();
         world.until_nothing_is_left().await;
     }
+    world.end().await;
+}
+
+/// The message of a grant comes when the reply of a script has already told the attempt.
+#[tokio::test]
+async fn a_grant_that_its_process_holds_is_kept() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let held = store.acquire(write(&key("told-twice"))).await.unwrap();
+    let (owner, now) = (held.owner.as_str(), server(&store).state.clock.stamp());
+    let message = format!("G {owner} {} {} {now} {}", held.token, now + 10_000_000, held.key);
+    // Commands arrive in their order, so that a release would be over.
+    let is_held = async || store.inspect(&held.key).await.unwrap().holders.len() == 1;
+    told(&store, &server(&store), &message);
+    assert!(is_held().await);
+    let handed = store.hand_over(&held).unwrap();
+    told(&store, &server(&store), &message);
+    assert!(is_held().await, "nobody can adopt it");
+    let adopted = store.adopt(&handed).await.unwrap();
+    assert_eq!(store.release(&adopted).await.unwrap(), Released::Released);
     world.end().await;
 }
 

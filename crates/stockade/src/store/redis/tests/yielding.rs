@@ -1,22 +1,11 @@
 //! Shared holders that release when somebody waits.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
-    LIMIT, World, connected, key, patient, permit, read, server, until, until_waiting, waiting, write, yielding,
+    LIMIT, World, connected, key, patient, permit, read, server, told, until, until_waiting, waiting, write, yielding,
 };
-use crate::{
-    redis::RoutedEvents,
-    store::{
-        Attempt, LockError, LockStore, Recall,
-        redis::{RedisStore, messages::Inbox},
-    },
-};
-
-/// Hands a message to the store, as if it came from the server.
-fn told(store: &RedisStore, message: &str) {
-    Inbox(Arc::downgrade(&store.inner)).message(&server(store), "", message.as_bytes());
-}
+use crate::store::{Attempt, LockError, LockStore, Recall};
 
 #[tokio::test]
 async fn a_message_that_comes_before_the_grant_counts() {
@@ -28,7 +17,7 @@ async fn a_message_that_comes_before_the_grant_counts() {
         let attempt = waiting(&store, attempt);
         until("it is under way", || !store.inner.waiters.is_settled()).await;
         if overtakes {
-            told(&store, &format!("W {}.00000000000 1", store.inner.process));
+            told(&store, &server(&store), &format!("W {}.00000000000 1", store.inner.process));
         }
         world.server.resume().unwrap();
         let held = attempt.await.unwrap().unwrap();

@@ -1,4 +1,7 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::time::timeout;
 
@@ -8,7 +11,7 @@ use crate::store::{
     redis::{
         commands::calls,
         scripts::ACQUIRE,
-        tests::{LIMIT, until, until_waiting, write},
+        tests::{LIMIT, told, until, until_waiting, write},
     },
 };
 
@@ -104,5 +107,25 @@ async fn the_first_attempt_of_a_process_in_a_bucket_is_served_when_it_has_to_wai
     assert!(shard.hears(key.bucket()), "it stands in a queue and would not hear");
     holder.release(&held).await.unwrap();
     other.release(&granted(next).await).await.unwrap();
+    cluster.end().await;
+}
+
+/// A node that was replaced while it was cut off may still grant.
+#[tokio::test]
+async fn a_grant_by_a_node_that_does_not_have_the_slot_is_not_believed() {
+    let cluster = Cluster::start().await;
+    let (holder, other) = (cluster.store().await, cluster.store().await);
+    let key = key_on(0);
+    let held = holder.acquire(write(&key)).await.unwrap();
+    let waiter = acquire(&other, write(&key));
+    until_waiting(&holder, &key, 1).await;
+    let owner = Owner::of(&other.inner.process, other.inner.attempts.load(Ordering::Relaxed) - 1);
+    let elsewhere = other.inner.shard(&key_on(1)).unwrap();
+    let (token, now) = (held.token.get() + 1, elsewhere.state.clock.stamp());
+    told(&other, &elsewhere, &format!("G {} {token} {} {now} {key}", owner.as_str(), now + 2_000_000));
+    holder.release(&held).await.unwrap();
+    let next = granted(waiter).await;
+    assert_ne!(next.token.get(), token);
+    other.release(&next).await.unwrap();
     cluster.end().await;
 }
