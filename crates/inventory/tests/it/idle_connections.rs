@@ -3,13 +3,14 @@
 use futures_util::future::join_all;
 use reqwest::StatusCode;
 
-use crate::stage::{Instance, Stage, until};
+use crate::stage::{Answer, Instance, Stage, until};
 
 const SKUS: [&str; 8] = ["A", "B", "C", "D", "E", "F", "G", "H"];
 
-/// One adjustment of each SKU, all at once.
-async fn adjust_all(instance: &Instance) -> Vec<StatusCode> {
-    join_all(SKUS.map(|sku| instance.adjust(sku, 1))).await.into_iter().map(|answer| answer.status).collect()
+/// One adjustment of each SKU, all at once. Returns the answers to those that were not made.
+async fn adjust_all(instance: &Instance) -> Vec<Answer> {
+    let answers = join_all(SKUS.map(|sku| instance.adjust(sku, 1))).await;
+    answers.into_iter().filter(|answer| answer.status != StatusCode::OK).collect()
 }
 
 #[tokio::test]
@@ -29,7 +30,7 @@ async fn connections_that_the_database_closed_while_they_were_idle_fail_no_reque
         until("all wait", async || stage.count(waiting).await == 8).await;
         held.rollback().await.unwrap();
     });
-    assert_eq!(adjusted, [StatusCode::OK; 8]);
+    assert!(adjusted.is_empty(), "{adjusted:?}");
 
     // What was in use within the last 10 ms is not tested before its next use. The service's own work would use some.
     instance.freeze();
@@ -47,5 +48,6 @@ async fn connections_that_the_database_closed_while_they_were_idle_fail_no_reque
     })
     .await;
     instance.thaw();
-    assert_eq!(adjust_all(&instance).await, [StatusCode::OK; 8]);
+    let refused = adjust_all(&instance).await;
+    assert!(refused.is_empty(), "{refused:?}");
 }
