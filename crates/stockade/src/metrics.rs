@@ -11,7 +11,7 @@
 //! | outcome | [`CACHE_REQUESTS`] | `hit_local`, `hit_redis`, `stale`, `null`, `bloom_reject`, `load`, `collapsed`, `shed`, `error` |
 //! | outcome | [`CACHE_LOADS`] | `ok`, `absent`, `error`, `timeout`, `cancelled` |
 //! | outcome | [`CACHE_TX_READS`] | `ok`, `absent`, `error`, `timeout` |
-//! | reason | [`LOCK_LOST`] | `expired`, `stolen`, `forced`, `store_lost_data`, `handed_over` |
+//! | reason | [`LOCK_LOST`] | `expired`, `stolen`, `forced`, `store_lost_data` |
 //! | reason | [`LOCK_DELEGATION_RECALLS`] | `wanted`, `local`, `disconnected`, `lost`, `unused`, `old`, `shutdown` |
 //! | reason | [`CACHE_PAYLOADS_REFUSED`] | `unreadable`, `too_large`, `no_encoding` |
 //! | cache | all of caches, [`SUBSCRIPTION_UP`], [`OUTBOX_REFUSED`] | the name of the cache |
