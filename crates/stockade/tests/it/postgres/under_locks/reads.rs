@@ -153,6 +153,35 @@ async fn what_was_asked_for_before_the_lock_is_not_served_under_it() {
 }
 
 #[tokio::test]
+async fn what_was_asked_for_before_the_lock_and_answered_under_it_is_not_served_under_it() {
+    let world = World::patient().await;
+    let proxy = Proxy::start(world.redis.addr()).await.unwrap();
+    let writer = online(world.at(&world.redis.url()).await.under_locks()).await;
+    let reader = online(world.at(&proxy.url_for(&world.redis.url())).await.under_locks()).await;
+    let locks = world.redis.locks().await;
+    writer.get(&Sku("a")).await.unwrap();
+    world.redis.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    proxy.set(Fault::Delay(Duration::from_millis(500)));
+    let mut early = JoinSet::new();
+    early.spawn({
+        let reader = reader.clone();
+        async move { reader.get(&Sku("a")).await }
+    });
+    until(async || world.redis.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_hget:calls=1,"))
+        .await;
+    // The answer is on its way. The message of the write arrives long after it.
+    proxy.set(Fault::Delay(Duration::from_secs(2)));
+    write(&world, &locks, &writer, 9).await;
+    let mut visit = Visit::begin(&locks, &reader).await;
+    let early = early.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!((early.value.as_deref(), early.info.source), (Some(&10), Source::Redis));
+    proxy.set(Fault::None);
+    assert_eq!(*visit.read().await, 9, "what was there before a write that was acknowledged");
+    drop(visit);
+    world.end_behind(proxy).await;
+}
+
+#[tokio::test]
 async fn what_the_relay_drops_while_it_is_read_is_not_served_after() {
     let world = World::start().await;
     let proxy = Proxy::start(world.redis.addr()).await.unwrap();
