@@ -60,6 +60,21 @@ async fn the_pair_of_token_and_owner_decides() {
 }
 
 #[tokio::test]
+async fn a_number_that_is_no_token_is_refused_and_changes_nothing() {
+    let (_server, pool) = database().await;
+    let mut connection = pool.acquire().await.unwrap();
+    assert!(claim(&mut connection, "stock:a", 1, "a").await);
+    let new = "insert into stockade.fence values ('stock:b', $1::bigint, 'b')";
+    let (old, floor) =
+        ("update stockade.fence set token = $1::bigint", "update stockade.fence_floor set token = $1::bigint");
+    for (statement, number) in [(new, -1), (new, 1 << 53), (old, -1), (old, 1 << 53), (floor, -1), (floor, 1 << 53)] {
+        let refused = sqlx::query(statement).bind::<i64>(number).execute(&mut *connection).await.unwrap_err();
+        assert!(refused.as_database_error().unwrap().is_check_violation(), "{statement}, {number}: {refused}");
+    }
+    assert!(claim(&mut connection, "stock:a", (1 << 53) - 1, "a").await, "the highest token");
+}
+
+#[tokio::test]
 async fn shared_holders_check_and_never_claim() {
     let (_server, pool) = database().await;
     let locks = Locks::memory();
