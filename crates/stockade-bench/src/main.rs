@@ -35,11 +35,12 @@ mod traffic;
 mod under_lock;
 mod writes;
 
-use std::{env, path::Path, process::ExitCode};
+use std::{env, path::Path, process::ExitCode, time::Duration};
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use mimalloc::MiMalloc;
 use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::{task::JoinSet, time::sleep};
 
 use contender::Failure;
 use http::TASKS;
@@ -49,6 +50,8 @@ use report::{Report, Run};
 /// The allocator of the service.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
+
+const UPKEEP: Duration = Duration::from_secs(5);
 
 fn main() -> Result<ExitCode, Failure> {
     // A child that serves has the whole command line of the service, and a runtime of its own.
@@ -68,7 +71,15 @@ fn main() -> Result<ExitCode, Failure> {
 
 /// Measures the groups whose name contains `only`. Without it, measures all groups and writes the report.
 async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
-    PrometheusBuilder::new().install_recorder()?;
+    let recorder = PrometheusBuilder::new().install_recorder()?;
+    // As in the service: without upkeep a histogram keeps every time that it was told of.
+    let mut upkeep = JoinSet::new();
+    upkeep.spawn(async move {
+        loop {
+            sleep(UPKEEP).await;
+            recorder.run_upkeep();
+        }
+    });
     let redis = RedisServer::start().await?;
     let postgres = PostgresServer::start().await?;
     let wanted = |group: &str| only.is_none_or(|only| group.contains(only));

@@ -64,16 +64,16 @@ fn a_reader_is_told_once_that_a_value_was_dropped_and_only_lately() {
         local.invalidate(key);
     };
     local.invalidate(&a);
-    assert!(!local.take_dropped(&a, now), "there was no value");
+    assert!(local.reserve_unless_dropped(&a, now).is_some(), "there was no value");
     drop_one(&a);
-    assert!(!local.take_dropped(&b, now));
-    assert!(local.take_dropped(&a, now));
-    assert!(!local.take_dropped(&a, now));
+    assert!(local.reserve_unless_dropped(&b, now).is_some());
+    assert!(local.reserve_unless_dropped(&a, now).is_none());
+    assert!(local.reserve_unless_dropped(&a, now).is_some());
     drop_one(&a);
-    assert!(!local.take_dropped(&a, now + Duration::from_secs(2)));
+    assert!(local.reserve_unless_dropped(&a, now + Duration::from_secs(2)).is_some());
     drop_one(&a);
     assert!(local.put(local.reserve(&a), &a, entry(1, 8)));
-    assert!(!local.take_dropped(&a, now), "the next value is there");
+    assert!(local.reserve_unless_dropped(&a, now).is_some(), "the next value is there");
 }
 
 #[test]

@@ -86,10 +86,25 @@ impl<V> Local<V> {
 
     /// As [`Local::reserve`], for a caller that has read the clock, at any time before.
     pub(crate) fn reserve_at(&self, key: &Key, asked: Instant) -> Reservation {
-        let slot = place(self.hash(key));
+        let place = place(self.hash(key));
+        self.reserve_in(place, &self.slot(place), asked)
+    }
+
+    /// As [`Local::reserve_at`], unless an invalidation has dropped a value of the key lately and none was put since. It
+    /// says so once. What happens to another key may make the tier forget it.
+    pub(crate) fn reserve_unless_dropped(&self, key: &Key, asked: Instant) -> Option<Reservation> {
+        let hash = self.hash(key);
+        let place = place(hash);
+        let mut slot = self.slot(place);
+        match slot.dropped.take_if(|(dropped, _)| *dropped == hash) {
+            Some((_, at)) if asked.since(at) < LATELY => None,
+            _ => Some(self.reserve_in(place, &slot, asked)),
+        }
+    }
+
+    fn reserve_in(&self, place: usize, slot: &Slot, asked: Instant) -> Reservation {
         let epoch = self.epoch.load(Ordering::SeqCst);
-        let (generation, since) = (self.slot(slot).generation, self.ticks.now());
-        Reservation { slot, generation, epoch, since, asked }
+        Reservation { slot: place, generation: slot.generation, epoch, since: self.ticks.now(), asked }
     }
 
     /// Whether, since the reservation, neither the key nor one of these tags was invalidated and the tier was not
@@ -188,14 +203,6 @@ impl<V> Local<V> {
         if self.entries.remove(key).is_some() {
             slot.dropped = Some((hash, Instant::now()));
         }
-    }
-
-    /// Whether an invalidation has dropped a value of the key lately, none was put since, and this was not asked since.
-    /// What happens to another key may make the tier forget that.
-    pub(crate) fn take_dropped(&self, key: &Key, now: Instant) -> bool {
-        let hash = self.hash(key);
-        let dropped = self.slot(place(hash)).dropped.take_if(|(dropped, _)| *dropped == hash);
-        dropped.is_some_and(|(_, at)| now.since(at) < LATELY)
     }
 
     pub(crate) fn invalidate_tag(&self, tag: &Tag) {

@@ -125,11 +125,10 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
             return Ok(lookup_at(now, Answer::from_entry(entry, Source::Local, false), false));
         }
         self.attempted().await;
-        if self.local.take_dropped(name, called) {
+        let Some(reservation) = self.local.reserve_unless_dropped(name, called) else {
             // The store has no value either, unless another process was faster; and most likely there is a row.
             return Err(Start::Lease(Want::Value).into());
-        }
-        let reservation = self.local.reserve_at(name, called);
+        };
         let trust = self.trust();
         let read = self.store.read(name, called).await;
         self.interpret_read(key, name, reservation, read, trust)

@@ -1,7 +1,10 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures_util::future::try_join_all;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use redis::{Cmd, RedisError, aio::MultiplexedConnection};
 use tokio::time::Instant;
 
@@ -14,6 +17,9 @@ use crate::{
 /// The shortest time between two reloads of the scripts, however many calls get NOSCRIPT.
 const RELOAD: Duration = Duration::from_secs(1);
 
+/// As many metric labels as there are commands that are no scripts, or more.
+const LABELS: usize = 16;
+
 /// A script that the server knows.
 struct Loaded {
     script: &'static Script,
@@ -24,8 +30,9 @@ struct Loaded {
 /// The scripts that were loaded on the server of one connection, and the times of its commands.
 pub(super) struct Scripts {
     loaded: Vec<Loaded>,
-    /// The times of other commands by metric label, from the first reply on.
-    times: RwLock<Vec<(&'static str, Times)>>,
+    /// The times of other commands by metric label, from the first reply on. Every reply looks here, and none of them
+    /// waits for another.
+    times: [OnceLock<(&'static str, Times)>; LABELS],
     reloaded: Mutex<Option<Instant>>,
 }
 
@@ -45,7 +52,7 @@ impl Scripts {
             }
         });
         let loaded = try_join_all(loads).await?;
-        Ok(Self { loaded, times: RwLock::default(), reloaded: Mutex::default() })
+        Ok(Self { loaded, times: [const { OnceLock::new() }; LABELS], reloaded: Mutex::default() })
     }
 
     /// The SHA by which the server knows a script.
@@ -60,19 +67,14 @@ impl Scripts {
         if let Some(known) = self.loaded.iter().find(|known| std::ptr::eq(known.script.name, op)) {
             return known.times.observe(time);
         }
-        let find = |times: &[(&'static str, Times)]| {
-            let found = times.iter().find(|(name, _)| *name == op);
-            found.map(|(_, times)| times.observe(time))
-        };
-        if find(&self.times.read()).is_some() {
-            return;
+        let times = || Times::of(REDIS_COMMAND, &[tag("op", op)]);
+        for place in &self.times {
+            let (name, times) = place.get_or_init(|| (op, times()));
+            if *name == op {
+                return times.observe(time);
+            }
         }
-        let mut times = self.times.write();
-        if find(&times).is_none() {
-            let new = Times::of(REDIS_COMMAND, &[tag("op", op)]);
-            new.observe(time);
-            times.push((op, new));
-        }
+        times().observe(time);
     }
 
     pub(super) fn evalsha(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
