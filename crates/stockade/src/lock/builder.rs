@@ -7,13 +7,13 @@ use crate::store::{LockEvent, LockStore, MemoryStore, Observer};
 #[derive(Clone, Debug)]
 pub struct LocksBuilder {
     pub(super) lease: Duration,
-    max_waiters: u32,
-    delegate: bool,
-    delegation: delegations::Settings,
+    pub(super) max_waiters: u32,
+    pub(super) delegate: bool,
+    pub(super) delegation: delegations::Settings,
     redis: crate::store::RedisOptions,
-    observer: Option<Observer>,
+    pub(super) observer: Option<Observer>,
     #[cfg(feature = "axum")]
-    extensions: http::Extensions,
+    pub(super) extensions: http::Extensions,
 }
 
 impl Default for LocksBuilder {
@@ -195,13 +195,6 @@ impl LocksBuilder {
     }
 
     pub(crate) fn on(self, store: Arc<dyn LockStore>) -> Locks {
-        let delegation = self.delegate.then_some(self.delegation);
-        #[cfg_attr(not(feature = "axum"), expect(unused_mut, reason = "only layers above keep something with it"))]
-        let mut shared = Shared::new(store, self.lease, self.max_waiters, delegation, self.observer);
-        #[cfg(feature = "axum")]
-        {
-            shared.extensions = self.extensions;
-        }
-        Locks::sharing(shared)
+        Locks { shared: Arc::new(Shared::new(store, self)) }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 /// leases runs there.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Locks {
@@ -156,10 +156,6 @@ impl Locks {
     }
 
     /// A request for an encoded key: for layers that made the key themselves.
-    pub(super) fn sharing(shared: Shared) -> Self {
-        Self { shared: Arc::new(shared) }
-    }
-
     pub(crate) fn request(&self, key: Result<Key, KeyError>, mode: Mode) -> LockRequest {
         LockRequest::new(Arc::clone(&self.shared), key, mode)
     }

@@ -81,7 +81,7 @@ impl Outcome {
         self.outcome = WITHDRAWN;
     }
 
-    pub(super) fn refused(mut self, error: &LockError) {
+    pub(super) fn refused(&mut self, error: &LockError) {
         self.outcome = match error {
             LockError::Busy { .. } | LockError::Timeout { .. } => "timeout",
             LockError::QueueFull { .. } => "full",

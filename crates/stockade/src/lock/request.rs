@@ -88,7 +88,7 @@ impl LockRequest {
                 return Ok(guard);
             }
         }
-        let outcome = Outcome::begin(self.shared.series.of(attempt.key.label(), self.mode));
+        let mut outcome = Outcome::begin(self.shared.series.of(attempt.key.label(), self.mode));
         // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
         let counted = self.shared.guards.token();
         let waiting = spans::lock_wait(attempt.key.label(), self.mode);
@@ -97,16 +97,9 @@ impl LockRequest {
             () = self.shared.closing.cancelled() => Err(LockError::ShuttingDown),
             acquired = self.shared.store.acquire(attempt).instrument(waiting) => acquired,
         };
-        match acquired {
-            Ok(ownership) => {
-                outcome.granted(&ownership);
-                Ok(Guard::new(HeldLock::new(self.shared, ownership, self.terms.max_hold, counted)))
-            }
-            Err(error) => {
-                outcome.refused(&error);
-                Err(error)
-            }
-        }
+        let ownership = acquired.inspect_err(|error| outcome.refused(error))?;
+        outcome.granted(&ownership);
+        Ok(Guard::new(HeldLock::new(self.shared, ownership, self.terms.max_hold, counted)))
     }
 
     /// What [`LockRequest::acquire`] returns where nobody has to be asked: a reader's part in a live delegation.
@@ -183,7 +176,7 @@ async fn together(
     max_hold: Option<Duration>,
 ) -> Result<Option<Guard>, LockError> {
     let series = shared.series.of(attempt.key.label(), attempt.mode);
-    let outcome = Outcome::begin(Arc::clone(&series));
+    let mut outcome = Outcome::begin(Arc::clone(&series));
     // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
     let counted = shared.guards.token();
     let waiting = spans::lock_wait(attempt.key.label(), attempt.mode);
@@ -192,20 +185,12 @@ async fn together(
         () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
         entered = delegations.share(attempt, max_hold).instrument(waiting) => entered,
     };
-    match entered {
-        Ok(Some(inside)) => {
-            outcome.delegated();
-            Ok(Some(Guard::new(HeldLock::shared(Arc::clone(shared), inside, series, counted))))
-        }
-        Ok(None) => {
-            outcome.withdraw();
-            Ok(None)
-        }
-        Err(error) => {
-            outcome.refused(&error);
-            Err(error)
-        }
-    }
+    let Some(inside) = entered.inspect_err(|error| outcome.refused(error))? else {
+        outcome.withdraw();
+        return Ok(None);
+    };
+    outcome.delegated();
+    Ok(Some(Guard::new(HeldLock::shared(Arc::clone(shared), inside, series, counted))))
 }
 
 /// What became of an attempt that was made once.

@@ -3,12 +3,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    delegations::{self, Delegations},
-    renewal::Renewals,
-    series::AllSeries,
-};
-use crate::store::{LockStore, LossReason, Observer};
+use super::{LocksBuilder, delegations::Delegations, renewal::Renewals, series::AllSeries};
+use crate::store::{LockStore, LossReason};
 
 /// The time limit of the last releases in a shutdown.
 const LAST_RELEASES: Duration = Duration::from_secs(1);
@@ -37,28 +33,21 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(
-        store: Arc<dyn LockStore>,
-        lease: Duration,
-        max_waiters: u32,
-        delegation: Option<delegations::Settings>,
-        observer: Option<Observer>,
-    ) -> Self {
+    pub(super) fn new(store: Arc<dyn LockStore>, settings: LocksBuilder) -> Self {
         let home = Handle::try_current().ok();
         let renewals = Arc::new(Renewals::new(Arc::clone(&store), home.clone()));
         let (closing, guards, tasks) = (CancellationToken::new(), TaskTracker::new(), TaskTracker::new());
         guards.close();
         tasks.close();
-        let delegations = delegation
-            .filter(|_| store.delegates())
-            .zip(home)
-            .map(|(settings, home)| Arc::new(Delegations::new(&store, &renewals, &closing, &tasks, &home, settings)));
+        let delegations = home
+            .filter(|_| settings.delegate && store.delegates())
+            .map(|home| Arc::new(Delegations::new(&store, &renewals, &closing, &tasks, &home, settings.delegation)));
         Self {
             store,
-            lease,
-            max_waiters,
+            lease: settings.lease,
+            max_waiters: settings.max_waiters,
             renewals,
-            series: AllSeries::new(observer),
+            series: AllSeries::new(settings.observer),
             delegations,
             closing,
             #[cfg(feature = "axum")]
@@ -66,7 +55,7 @@ impl Shared {
             guards,
             tasks,
             #[cfg(feature = "axum")]
-            extensions: http::Extensions::new(),
+            extensions: settings.extensions,
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) async fn all(
 
 /// Acquires all of them in one step of the store, if the store has such a step and all are free.
 async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<HeldSet>, LockError> {
-    let begun: Vec<_> = attempts
+    let mut begun: Vec<_> = attempts
         .iter()
         .map(|attempt| (Outcome::begin(shared.series.of(attempt.key.label(), attempt.mode)), shared.guards.token()))
         .collect();
@@ -44,24 +44,17 @@ async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<He
         () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
         tried = shared.store.try_all(attempts).instrument(waiting) => tried,
     };
-    match tried {
-        Ok(Some(ownerships)) => {
-            let mut held = HeldSet::default();
-            for ((outcome, counted), ownership) in begun.into_iter().zip(ownerships) {
-                outcome.granted(&ownership);
-                held.add(shared, ownership, counted);
-            }
-            Ok(Some(held))
-        }
-        Ok(None) => {
-            begun.into_iter().for_each(|(outcome, _)| outcome.withdraw());
-            Ok(None)
-        }
-        Err(error) => {
-            begun.into_iter().for_each(|(outcome, _)| outcome.refused(&error));
-            Err(error)
-        }
+    let tried = tried.inspect_err(|error| begun.iter_mut().for_each(|(outcome, _)| outcome.refused(error)))?;
+    let Some(ownerships) = tried else {
+        begun.into_iter().for_each(|(outcome, _)| outcome.withdraw());
+        return Ok(None);
+    };
+    let mut held = HeldSet::default();
+    for ((outcome, counted), ownership) in begun.into_iter().zip(ownerships) {
+        outcome.granted(&ownership);
+        held.add(shared, ownership, counted);
     }
+    Ok(Some(held))
 }
 
 /// Acquires one after the other, each with the time that the ones before it left of the wait.
@@ -72,7 +65,7 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
         if wait != Duration::MAX {
             attempt.wait = wait.saturating_sub(since.elapsed());
         }
-        let outcome = Outcome::begin(shared.series.of(key.label(), attempt.mode));
+        let mut outcome = Outcome::begin(shared.series.of(key.label(), attempt.mode));
         // Taken before `closing` is checked, so that a shutdown waits for every attempt that it did not refuse.
         let counted = shared.guards.token();
         let waiting = spans::lock_wait(key.label(), attempt.mode);

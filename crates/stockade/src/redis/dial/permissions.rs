@@ -10,42 +10,24 @@ use crate::{
 
 const PROBE: Script = script!("permissions", "../scripts/permissions.lua");
 
-/// Where the scripts on a connection publish.
-pub(in crate::redis) enum Channel<'a> {
-    /// Nowhere.
-    None,
-    Ordinary(&'a str),
-    /// On a sharded channel, in one slot of a cluster.
-    Sharded(&'a str),
-}
-
-impl Channel<'_> {
-    fn name(&self) -> &str {
-        match self {
-            Self::None => "",
-            Self::Ordinary(name) | Self::Sharded(name) => name,
-        }
-    }
-}
-
 /// Refuses a user that may not run some command of the scripts on the keys of the namespace. A script that is refused
-/// in its middle would already have written.
+/// in its middle would already have written. `channel`: by which command they publish, and where.
 pub(in crate::redis) async fn check(
     connection: &mut MultiplexedConnection,
     scripts: &[&Script],
     namespace: &Namespace,
-    channel: Channel<'_>,
+    channel: Option<(&str, &str)>,
 ) -> Result<(), HandshakeError> {
     let namespace = namespace.to_string();
     let mut probe = redis::cmd("EVAL");
-    probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel.name());
+    probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel.map_or("", |(_, name)| name));
     for command in commands(scripts) {
         // The scripts choose the form of a command by the name of the channel. Without a channel, a user of a cluster
         // would be asked for the wrong form.
-        let asked = match (command.as_str(), &channel) {
-            ("PUBLISH" | "PUBSUB NUMSUB", Channel::None) => continue,
-            ("PUBLISH", Channel::Sharded(_)) => "SPUBLISH",
-            ("PUBSUB NUMSUB", Channel::Sharded(_)) => "PUBSUB SHARDNUMSUB",
+        let asked = match (command.as_str(), channel) {
+            ("PUBLISH" | "PUBSUB NUMSUB", None) => continue,
+            ("PUBLISH", Some((publish, _))) => publish,
+            ("PUBSUB NUMSUB", Some(("SPUBLISH", _))) => "PUBSUB SHARDNUMSUB",
             (command, _) => command,
         };
         probe.arg(asked);

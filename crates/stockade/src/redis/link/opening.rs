@@ -20,10 +20,7 @@ use super::{
 use crate::{
     redis::{
         LinkError,
-        dial::{
-            HandshakeError, Opened, PushFn,
-            permissions::{self, Channel},
-        },
+        dial::{HandshakeError, Opened, PushFn, permissions},
     },
     resource::Namespace,
 };
@@ -58,18 +55,14 @@ impl Connection {
         if shard_channels.is_empty() && !wanted.is_empty() {
             return Err(HandshakeError::Prepare(LinkError::Moved));
         }
+        let ordinary = channels.first().map(|name| ("PUBLISH", name.as_str()));
+        let channel = ordinary.or_else(|| Some(("SPUBLISH", shard_channels.first()?.as_str())));
         if let Some(namespace) = namespace {
-            let channel = match (channels.first(), shard_channels.first()) {
-                (Some(channel), _) => Channel::Ordinary(channel),
-                (None, Some(channel)) => Channel::Sharded(channel),
-                (None, None) => Channel::None,
-            };
             permissions::check(&mut multiplexed, scripts, namespace, channel).await?;
         }
-        let counts_receivers = match (channels.first(), shard_channels.first()) {
-            (Some(first), _) => test.run(&mut multiplexed, "PUBLISH", first).await?,
-            (None, Some(first)) => test.run(&mut multiplexed, "SPUBLISH", first).await?,
-            (None, None) => false,
+        let counts_receivers = match channel {
+            Some((publish, name)) => test.run(&mut multiplexed, publish, name).await?,
+            None => false,
         };
         let scripts = Scripts::load(scripts, &multiplexed).await?;
         let new_run = last_run.is_some_and(|last| *last != run_id);

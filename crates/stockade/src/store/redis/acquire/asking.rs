@@ -15,7 +15,7 @@ use crate::{
         redis::{
             commands::{
                 calls::{self, Asking},
-                replies::{Acquired, Place},
+                replies::Acquired,
             },
             release::Posted,
             scripts::ACQUIRE,
@@ -65,7 +65,7 @@ impl Waiter {
         if let Some(now) = reply.now() {
             self.inner.heard(shard, *sent, now);
             self.mailbox.answered(now);
-            if matches!(reply.place(), Some(Place::Gone)) {
+            if reply.lost_its_place() {
                 self.inner.throttle.place_lost(&self.attempt.key, self.place.confirmed, now);
             }
         }

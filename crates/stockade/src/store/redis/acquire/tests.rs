@@ -16,7 +16,7 @@ use crate::{
                 mailbox::{Grant, Mail},
                 place::QueuePlace,
             },
-            commands::replies::{Acquired, Place},
+            commands::replies::Acquired,
         },
     },
 };
@@ -75,11 +75,11 @@ fn free() -> Acquired {
 }
 
 fn granted() -> Acquired {
-    Acquired::Granted { token: token(), x: 9_000_000, now: 4_000_000, place: Place::Kept, wanted: true }
+    Acquired::Granted { token: token(), x: 9_000_000, now: 4_000_000, gone: false, wanted: true }
 }
 
 fn queued() -> Acquired {
-    Acquired::Queued { seq: 5, remaining: TEN, now: 1, position: 2, place: Place::Kept }
+    Acquired::Queued { seq: 5, remaining: TEN, now: 1, position: 2, gone: false }
 }
 
 fn busy(yields: bool) -> Acquired {

@@ -8,24 +8,6 @@ use crate::{
     store::Token,
 };
 
-/// Whether the server still had the caller's place in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The place is there, or the caller never had one.
-    Kept,
-    Gone,
-}
-
-impl Place {
-    fn read(word: &str) -> Option<Self> {
-        match word {
-            "0" => Some(Self::Kept),
-            "1" => Some(Self::Gone),
-            _ => None,
-        }
-    }
-}
-
 /// The reply to an acquire command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
@@ -38,7 +20,8 @@ pub(crate) enum Acquired {
         token: Token,
         x: u64,
         now: u64,
-        place: Place,
+        /// Whether the caller had a place in the queue, and the server had it no more.
+        gone: bool,
         /// Whether somebody waits.
         wanted: bool,
     },
@@ -48,7 +31,8 @@ pub(crate) enum Acquired {
         now: u64,
         /// From 1.
         position: u64,
-        place: Place,
+        /// As that of a grant.
+        gone: bool,
     },
     Busy {
         remaining: Duration,
@@ -85,12 +69,8 @@ impl Acquired {
         }
     }
 
-    /// Whether the server still had the caller's place; `None` if the reply does not say.
-    pub(crate) fn place(&self) -> Option<Place> {
-        match self {
-            Self::Granted { place, .. } | Self::Queued { place, .. } => Some(*place),
-            _ => None,
-        }
+    pub(crate) fn lost_its_place(&self) -> bool {
+        matches!(self, Self::Granted { gone: true, .. } | Self::Queued { gone: true, .. })
     }
 
     pub(crate) fn read(value: &Value) -> Result<Self, LinkError> {
@@ -100,12 +80,12 @@ impl Acquired {
         let parsed = match words.as_slice() {
             [only] => token(only).map(|token| Self::Free { token }),
             ["GRANTED", of, x, now, place, wanted] => (|| {
-                let (place, wanted) = (Place::read(place)?, flag(wanted)?);
-                Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)?, place, wanted })
+                let (gone, wanted) = (flag(place)?, flag(wanted)?);
+                Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)?, gone, wanted })
             })(),
             ["QUEUED", seq, left, now, rank, place] => (|| {
-                let (position, place) = (number(rank)?.checked_add(1)?, Place::read(place)?);
-                Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)?, position, place })
+                let (position, gone) = (number(rank)?.checked_add(1)?, flag(place)?);
+                Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)?, position, gone })
             })(),
             ["BUSY", left, _, now, yields] => {
                 (|| Some(Self::Busy { remaining: micros(left)?, now: number(now)?, yields: flag(yields)? }))()

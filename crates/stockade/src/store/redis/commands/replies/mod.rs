@@ -7,7 +7,7 @@ mod released;
 mod server;
 mod words;
 
-pub(crate) use acquired::{Acquired, Multi, Place};
+pub(crate) use acquired::{Acquired, Multi};
 pub(crate) use held::{Adopted, Renewed};
 pub(crate) use inspection::inspection;
 pub(crate) use released::{Left, forced};
