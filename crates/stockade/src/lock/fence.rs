@@ -1,7 +1,5 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-#[cfg(any(test, feature = "axum"))]
-use crate::clock::Instant;
 use crate::{
     lock::{LockError, LossReason, Mode, Token},
     resource::Key,
@@ -46,13 +44,6 @@ impl Fence {
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
         self.ownership.loss()
-    }
-
-    /// Since when no writer can have been granted the resource; `None` unless this ownership is shared and held at this
-    /// moment, by the local clock.
-    #[cfg(any(test, feature = "axum"))]
-    pub(crate) fn shared_since(&self) -> Option<Instant> {
-        self.ownership.shared_since()
     }
 
     /// Resolves when the ownership is lost: when the store reports the loss, or at the local end of the lease, even

@@ -217,7 +217,7 @@ impl Locks {
     ///
     /// [`LockError::Key`], [`LockError::Unavailable`], [`LockError::Foreign`].
     pub async fn inspect(&self, lock: impl Into<LockName>) -> Result<Inspection, LockError> {
-        let key = lock.into().key()?;
+        let key = lock.into().0?;
         self.shared.store.inspect(&key).await
     }
 
@@ -237,7 +237,7 @@ impl Locks {
     ///
     /// [`LockError::Key`], [`LockError::Unavailable`].
     pub async fn force_release(&self, lock: impl Into<LockName>, force: Force) -> Result<Forced, LockError> {
-        let key = lock.into().key()?;
+        let key = lock.into().0?;
         self.shared.store.force(&key, force).await
     }
 

@@ -23,13 +23,7 @@ const ADMIN: Label = Label::Borrowed("admin");
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct LockName(Result<Key, KeyError>);
-
-impl LockName {
-    pub(super) fn key(self) -> Result<Key, KeyError> {
-        self.0
-    }
-}
+pub struct LockName(pub(super) Result<Key, KeyError>);
 
 impl<R: Resource + ?Sized> From<&R> for LockName {
     fn from(resource: &R) -> Self {

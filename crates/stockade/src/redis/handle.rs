@@ -84,7 +84,7 @@ impl RedisBuilder {
                 if let Some(refusal) = dialer.refusal(&error) {
                     return Err(refusal);
                 }
-                if dialer.outage().failed(error.is_final()) {
+                if dialer.outage.failed(error.is_final()) {
                     tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it");
                 }
                 None
@@ -159,7 +159,7 @@ impl Redis {
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        self.server.dialer.timeout()
+        self.server.dialer.timeout
     }
 
     /// Whether both are known to lead to the same server: by the same address, or by the same process when they were
@@ -172,7 +172,7 @@ impl Redis {
     }
 
     pub(crate) fn may_evict(&self) -> bool {
-        self.server.dialer.may_evict()
+        self.server.dialer.eviction
     }
 
     /// Whether the primary that was checked last goes on taking writes without limit after another one has replaced it.

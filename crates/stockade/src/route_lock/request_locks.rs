@@ -82,7 +82,7 @@ impl RequestLocks {
     /// Since when no writer can have held the resource with this key. `None` unless one of these locks holds it shared
     /// at this moment.
     pub(crate) fn shared_since(&self, key: &str) -> Option<Instant> {
-        self.fences().find(|fence| fence.key().as_str() == key)?.shared_since()
+        self.fences().find(|fence| fence.key().as_str() == key)?.ownership.shared_since()
     }
 
     /// Whether there is a lock further out, within which several resources are never locked.

@@ -192,13 +192,12 @@ impl Ownership {
         LockError::Lost { key: self.key.clone(), reason: self.loss().unwrap_or(LossReason::Stolen) }
     }
 
-    /// Records the loss. The first reason stays. Returns whether this call was the first.
+    /// Records the loss. The first reason stays.
     ///
     /// Losses are counted only here, so that each loss counts once, even if several tasks notice it.
-    pub(crate) fn lose(&self, reason: LossReason) -> bool {
-        let first = self.lost.set(reason).is_ok();
-        if !first {
-            return false;
+    pub(crate) fn lose(&self, reason: LossReason) {
+        if self.lost.set(reason).is_err() {
+            return;
         }
         self.recall(Recall::Lost);
         self.told.notify_waiters();
@@ -211,7 +210,6 @@ impl Ownership {
                 observer.tell(&self.event(LockEventKind::Lost(reason)));
             }
         }
-        true
     }
 
     /// The holder gives the ownership back. From here on nothing renews it, and its end is no loss. Returns whether

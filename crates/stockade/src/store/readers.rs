@@ -172,11 +172,8 @@ impl Readers {
     }
 
     /// Resolves once the ownership is recalled. Only one task at a time may wait here or in [`Readers::emptied`].
-    pub(crate) async fn until_recalled(&self) -> Recall {
-        loop {
-            if let Some(reason) = self.recalled() {
-                return reason;
-            }
+    pub(crate) async fn until_recalled(&self) {
+        while self.recalled().is_none() {
             self.changed.notified().await;
         }
     }

@@ -96,9 +96,7 @@ impl Delegation {
         tokio::select! {
             () = self.readers.emptied() => {}
             _ = self.ownership.lost() => {}
-            () = self.overstayed() => {
-                self.ownership.lose(LossReason::Expired);
-            }
+            () = self.overstayed() => self.ownership.lose(LossReason::Expired),
         }
         self.end();
     }

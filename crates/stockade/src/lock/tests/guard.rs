@@ -179,9 +179,9 @@ async fn a_reader_knows_since_when_it_keeps_writers_out() {
     let asked = Instant::now();
     let reader = locks.read(&Sku("1")).acquire().await.unwrap();
     let fence = reader.fence();
-    let since = fence.shared_since().unwrap();
+    let since = fence.ownership.shared_since().unwrap();
     assert!(asked <= since && since <= Instant::now());
-    assert_eq!(fence.shared_since(), Some(since));
+    assert_eq!(fence.ownership.shared_since(), Some(since));
     // A handed-over lock counts as shared since the grant, not since the request.
     let waiting = locks.write(&Sku("1")).acquire();
     let mut tasks = tokio::task::JoinSet::new();
@@ -191,15 +191,15 @@ async fn a_reader_knows_since_when_it_keeps_writers_out() {
     until("both wait", async || locks.inspect("stock:1").await.unwrap().waiting == 2).await;
     // A fence outlives its guard.
     reader.release().await.unwrap();
-    assert_eq!(fence.shared_since(), None);
+    assert_eq!(fence.ownership.shared_since(), None);
     let writer = tasks.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!(writer.fence().shared_since(), None);
+    assert_eq!(writer.fence().ownership.shared_since(), None);
     let written = Instant::now();
     writer.release().await.unwrap();
     let reader = tasks.join_next().await.unwrap().unwrap().unwrap();
-    assert!(reader.fence().shared_since().unwrap() > written);
+    assert!(reader.fence().ownership.shared_since().unwrap() > written);
     locks.force_release("stock:1", Force::Now).await.unwrap();
-    assert_eq!(reader.fence().shared_since(), None);
+    assert_eq!(reader.fence().ownership.shared_since(), None);
 }
 
 #[tokio::test]
@@ -208,9 +208,9 @@ async fn a_downgraded_guard_keeps_writers_out_as_a_reader_since_it_is_one() {
     let writer = locks.write(&Sku("1")).acquire().await.unwrap();
     let written = Instant::now();
     let reader = writer.downgrade().await.unwrap();
-    let since = reader.fence().shared_since().unwrap();
+    let since = reader.fence().ownership.shared_since().unwrap();
     assert!(since > written);
     // The guard is a reader already, so the downgrade only renews it.
     let reader = reader.downgrade().await.unwrap();
-    assert_eq!(reader.fence().shared_since(), Some(since));
+    assert_eq!(reader.fence().ownership.shared_since(), Some(since));
 }

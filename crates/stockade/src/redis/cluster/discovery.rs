@@ -122,20 +122,15 @@ impl Discovery {
 impl Shared {
     async fn keep(&self, events: &dyn DiscoveryEvents) {
         loop {
-            let answered = match self.ask().await {
-                Some(view) => {
-                    let changed = self.map.write().learn(&view);
-                    if changed {
-                        tracing::info!(cluster = %self.redis.dialer(), "learned which node serves which slots");
-                        events.changed();
-                    }
-                    true
-                }
-                None => false,
-            };
+            // The map is free again before `changed`, which may read it.
+            let learned = self.ask().await.map(|view| self.map.write().learn(&view));
+            if learned == Some(true) {
+                tracing::info!(cluster = %self.redis.dialer(), "learned which node serves which slots");
+                events.changed();
+            }
             self.asked.send_modify(|times| *times += 1);
             sleep(LEAST_PAUSE).await;
-            if !answered || events.in_trouble() {
+            if learned.is_none() || events.in_trouble() {
                 let pause = IN_TROUBLE.mul_f64(rand::rng().random_range(0.5..=1.0));
                 let _ = timeout(pause, self.doubt.notified()).await;
             } else {
@@ -163,8 +158,8 @@ impl Shared {
             };
             match view {
                 Ok(Some(view)) => {
-                    self.set_unfit(None);
-                    if let News::Back(away) = cluster.outage().connected() {
+                    *self.unfit.lock() = None;
+                    if let News::Back(away) = cluster.outage.connected() {
                         tracing::info!(%cluster, ?away, "a node of the cluster answers again");
                     }
                     return Some(view);
@@ -177,18 +172,14 @@ impl Shared {
                 }
             }
         }
-        self.set_unfit(unfit);
+        *self.unfit.lock() = unfit;
         let reasons = reasons.join("; ");
-        if cluster.outage().failed(is_final) {
+        if cluster.outage.failed(is_final) {
             tracing::warn!(%cluster, reasons, "no node answers which node serves which slots");
         } else {
             tracing::debug!(%cluster, reasons, "still no node answers which node serves which slots");
         }
         None
-    }
-
-    fn set_unfit(&self, said: Option<Arc<str>>) {
-        *self.unfit.lock() = said;
     }
 }
 

@@ -24,12 +24,13 @@ use crate::redis::address::{Expected, Node, Topology};
 pub(in crate::redis) struct Dialer {
     pub(super) topology: Topology,
     sentinels: Option<Sentinels>,
-    pub(super) timeout: Duration,
-    eviction: bool,
+    pub(in crate::redis) timeout: Duration,
+    pub(in crate::redis) eviction: bool,
     expected: Expected,
     /// Whether the primary that was checked last goes on taking writes without limit after another one has replaced it.
     unbounded: AtomicBool,
-    outage: Outage,
+    /// Whether the server is away, for the log.
+    pub(in crate::redis) outage: Outage,
 }
 
 /// A connection to a server that is fit to be used.
@@ -60,11 +61,6 @@ impl Dialer {
         }
     }
 
-    /// Whether the server is away, for the log.
-    pub(in crate::redis) fn outage(&self) -> &Outage {
-        &self.outage
-    }
-
     /// Whether both lead to the same address of a single server, whatever the database.
     #[cfg(feature = "redlock")]
     pub(in crate::redis) fn is_same_place(&self, other: &Self) -> bool {
@@ -72,10 +68,6 @@ impl Dialer {
             (Topology::Single(one), Topology::Single(other)) => one.addr() == other.addr(),
             _ => false,
         }
-    }
-
-    pub(in crate::redis) fn may_evict(&self) -> bool {
-        self.eviction
     }
 
     /// Whether the primary that was checked last goes on taking writes without limit after another one has replaced it.
@@ -86,10 +78,6 @@ impl Dialer {
 
     pub(in crate::redis) fn has_sentinels(&self) -> bool {
         matches!(self.topology, Topology::Sentinel { .. })
-    }
-
-    pub(in crate::redis) fn timeout(&self) -> Duration {
-        self.timeout
     }
 
     /// The nodes that are asked for the other nodes of a cluster; `None` unless it is a cluster.

@@ -13,7 +13,7 @@ pub(super) struct Connection {
     pub(super) wire: Arc<Wire>,
     pub(super) up: Up,
     pub(super) place: Place,
-    pub(super) scripts: Arc<Scripts>,
+    pub(super) scripts: Scripts,
     pub(super) shifted: Arc<AtomicBool>,
     /// Cancelled when the connection broke or must not be used any more.
     pub(super) ended: CancellationToken,

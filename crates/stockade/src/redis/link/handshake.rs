@@ -1,23 +1,15 @@
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use redis::{Cmd, Value};
 use tokio::time::timeout;
 
-use super::{scripts::Scripts, wire::Wire};
+use super::connection::Connection;
 use crate::redis::{LinkError, Script};
 
 /// Sends commands on a connection that is not open to callers yet.
-pub(crate) struct Handshake {
-    wire: Arc<Wire>,
-    scripts: Arc<Scripts>,
-    timeout: Duration,
-}
+pub(crate) struct Handshake(pub(super) Arc<Connection>);
 
 impl Handshake {
-    pub(super) fn new(wire: &Arc<Wire>, scripts: &Arc<Scripts>, timeout: Duration) -> Self {
-        Self { wire: Arc::clone(wire), scripts: Arc::clone(scripts), timeout }
-    }
-
     /// One script call within the command time-out.
     pub(crate) async fn call(
         &self,
@@ -25,13 +17,13 @@ impl Handshake {
         keys: &[String],
         args: &[Vec<u8>],
     ) -> Result<Value, LinkError> {
-        self.command(self.scripts.evalsha(script, keys.to_vec(), args.to_vec())).await
+        self.command(self.0.scripts.evalsha(script, keys.to_vec(), args.to_vec())).await
     }
 
     /// One command within the command time-out.
     pub(crate) async fn command(&self, command: Cmd) -> Result<Value, LinkError> {
-        let flight = self.wire.start(command)?;
-        match timeout(self.timeout, flight).await {
+        let flight = self.0.wire.start(command)?;
+        match timeout(self.0.wire.timeout, flight).await {
             Ok(Ok(Value::ServerError(error))) if error.code() == "MOVED" => Err(LinkError::Moved),
             Ok(Ok(Value::ServerError(error))) if matches!(error.code(), "ASK" | "TRYAGAIN") => Err(LinkError::Moving),
             Ok(Ok(Value::ServerError(error))) => Err(LinkError::Refused { code: error.code().to_owned() }),

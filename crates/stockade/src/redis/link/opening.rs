@@ -67,10 +67,10 @@ impl Connection {
         let scripts = Scripts::load(scripts, &multiplexed).await?;
         let new_run = last_run.is_some_and(|last| *last != run_id);
         Ok(Arc::new(Self {
-            wire: Wire::new(multiplexed, dialer.timeout(), ended.clone(), Arc::clone(&shared.ceiling)),
+            wire: Wire::new(multiplexed, dialer.timeout, ended.clone(), Arc::clone(&shared.ceiling)),
             up: Up { run_id, new_run, succession, counts_receivers, shard_channels },
             place,
-            scripts: Arc::new(scripts),
+            scripts,
             shifted,
             ended,
         }))

@@ -65,7 +65,7 @@ async fn commands(shared: &Arc<Shared>) {
             let (channels, namespace) = (&shared.channels, asked_about(shared));
             let connection =
                 Connection::establish(shared, &name, channels, &shared.events, last_run.as_ref(), namespace).await?;
-            let mut handshake = Handshake::new(&connection.wire, &connection.scripts, shared.redis.timeout());
+            let mut handshake = Handshake(Arc::clone(&connection));
             shared.events.prepare(&connection.up, &mut handshake).await?;
             // The replies during `prepare` may have been wrong.
             if connection.is_shifted() { Err(LinkError::Lost.into()) } else { Ok(connection) }
@@ -156,7 +156,7 @@ async fn within_limit<T>(attempt: impl Future<Output = Result<T, HandshakeError>
 
 fn report(shared: &Shared, error: &HandshakeError) {
     let (role, server) = (shared.role, shared.redis.dialer());
-    if !server.outage().failed(error.is_final()) {
+    if !server.outage.failed(error.is_final()) {
         tracing::debug!(role, %server, %error, "still no connection to Redis");
     } else if error.is_final() {
         tracing::error!(role, %server, %error, "Redis can't be used until its configuration is changed");
@@ -167,7 +167,7 @@ fn report(shared: &Shared, error: &HandshakeError) {
 
 fn report_connected(shared: &Shared, up: &Up) {
     let (role, server, new_run) = (shared.role, shared.redis.dialer(), up.new_run);
-    match server.outage().connected() {
+    match server.outage.connected() {
         News::First => tracing::info!(%server, "connected to Redis"),
         News::Back(away) => tracing::info!(%server, new_run, ?away, "connected to Redis again"),
         News::None => tracing::debug!(role, %server, new_run, "one more connection to Redis"),

@@ -71,7 +71,7 @@ impl<S: ServerState> RoutedLink<S> {
                 Value::Push { kind: PushKind::SSubscribe, .. } => {}
                 _ => return Err(LinkError::Protocol { op: "ssubscribe" }),
             }
-            subscriptions.hears(bucket, carrier.ok_or(LinkError::Lost)?.connection());
+            subscriptions.hears(bucket, carrier.ok_or(LinkError::Lost)?.connection);
             Ok(())
         };
         timeout(self.timeout, listening).await.unwrap_or(Err(LinkError::Timeout))

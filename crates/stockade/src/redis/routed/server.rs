@@ -59,13 +59,7 @@ pub(crate) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Carrier {
     server: u32,
-    connection: u64,
-}
-
-impl Carrier {
-    pub(super) fn connection(self) -> u64 {
-        self.connection
-    }
+    pub(super) connection: u64,
 }
 
 /// How the connections to each server are made.

@@ -12,7 +12,7 @@ use crate::clock::Instant;
 pub(super) struct Shared {
     table: Mutex<Table>,
     /// Wakes the timer task, because a lease ends earlier than it expects, or because nothing may be left to do.
-    rearm: Notify,
+    pub(super) rearm: Notify,
     pub(super) tasks: TaskTracker,
     /// The runtime in which the store was made. It runs the timer task: the runtime of a caller may stand still as soon
     /// as the caller has its lock.
@@ -22,35 +22,27 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new() -> Self {
         let home = Handle::try_current().ok();
-        Self { table: Mutex::new(Table::new()), rearm: Notify::new(), tasks: TaskTracker::new(), home }
+        Self { table: Mutex::default(), rearm: Notify::new(), tasks: TaskTracker::new(), home }
     }
 
     /// Makes one change of the table. Expired leases end first. Waiters and holders are notified after the mutex is
     /// free.
     pub(super) fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Table, Instant) -> T) -> T {
-        let (outcome, effects, arm) = {
+        let (outcome, effects, starts) = {
             let mut table = self.table.lock();
             let now = Instant::now();
             table.expire(now);
             let outcome = change(&mut table, now);
-            let arm = match (table.next_expiry(), table.alarm) {
-                (Some(next), None) => {
-                    table.alarm = Some(next);
-                    Arm::Start
-                }
-                (Some(next), Some(alarm)) if next < alarm => {
-                    table.alarm = Some(next);
-                    Arm::Wake
-                }
-                _ => Arm::Keep,
-            };
-            (outcome, std::mem::take(&mut table.effects), arm)
+            let alarm = table.alarm;
+            let earlier = table.leases.first().filter(|next| alarm.is_none_or(|alarm| *next < alarm));
+            table.alarm = earlier.or(alarm);
+            (outcome, std::mem::take(&mut table.effects), earlier.map(|_| alarm.is_none()))
         };
         effects.apply();
-        match arm {
-            Arm::Start => self.start(),
-            Arm::Wake => self.rearm.notify_one(),
-            Arm::Keep => {}
+        match starts {
+            Some(true) => self.start(),
+            Some(false) => self.rearm.notify_one(),
+            None => {}
         }
         outcome
     }
@@ -67,17 +59,6 @@ impl Shared {
             self.tasks.spawn_on(watch(), &runtime);
         }
     }
-
-    /// Wakes the timer task, so that it ends when nothing is left.
-    pub(super) fn nudge(&self) {
-        self.rearm.notify_one();
-    }
-}
-
-enum Arm {
-    Start,
-    Wake,
-    Keep,
 }
 
 /// The timer task. If it is dropped before its end, with its runtime, the next lease starts another timer task.
@@ -98,7 +79,7 @@ impl Running {
 
     fn next(&mut self) -> Option<Instant> {
         let next = self.shared.change(|table, _| {
-            table.alarm = table.next_expiry();
+            table.alarm = table.leases.first();
             table.alarm
         });
         // From here on another task may run, whose alarm this one must not clear.

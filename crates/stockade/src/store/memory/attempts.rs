@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     floor::tokens_exhausted,
-    lock::{Asker, Holder, Kind, Lock, Place, Waiter},
+    lock::{Asker, Holder, Kind, Place, Waiter},
     table::Table,
 };
 use crate::{
@@ -102,7 +102,7 @@ impl Table {
         if self.closed {
             return Settled::Closed;
         }
-        let lock = self.locks.entry(attempt.key.clone()).or_insert_with(Lock::new);
+        let lock = self.locks.entry(attempt.key.clone()).or_default();
         lock.queue.entry(place.seq).or_insert_with(|| Waiter::new(asker, attempt, place));
         self.grant(&attempt.key, now);
         Settled::Waiting

@@ -10,11 +10,13 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Floors([u64; 256]);
 
-impl Floors {
-    pub(super) fn new() -> Self {
+impl Default for Floors {
+    fn default() -> Self {
         Self([0; 256])
     }
+}
 
+impl Floors {
     /// The next token of a bucket: the wall clock in microseconds, but always above the last. `None` once the floor was
     /// raised to the end of the token range.
     pub(super) fn mint(&mut self, bucket: Bucket) -> Option<Token> {
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_wall_clock_that_steps_back_does_not_lower_tokens() {
-        let mut floors = Floors::new();
+        let mut floors = Floors::default();
         let bucket = Bucket::of("stock:1");
         assert_eq!(floors.mint_at(bucket, 1_000).map(Token::get), Some(1_000));
         assert_eq!(floors.mint_at(bucket, 400).map(Token::get), Some(1_001));
@@ -60,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_floor_at_the_end_of_the_range_mints_no_more() {
-        let mut floors = Floors::new();
+        let mut floors = Floors::default();
         let bucket = Bucket::of("stock:1");
         floors.raise(bucket, Token::new(Token::LIMIT - 2).unwrap());
         assert_eq!(floors.mint_at(bucket, 1).map(Token::get), Some(Token::LIMIT - 1));

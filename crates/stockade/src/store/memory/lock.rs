@@ -31,8 +31,9 @@ pub(super) struct Place {
 }
 
 /// How a resource is held or wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
+    #[default]
     Read,
     Write,
     /// A permit of a semaphore with this capacity.
@@ -86,7 +87,7 @@ pub(super) struct Waiter {
 }
 
 /// Holders and queue of one resource. A lock exists only while it has a holder or a waiter.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lock {
     /// How the present holders hold the resource. Ignored while there are none.
     pub(super) kind: Kind,
@@ -96,10 +97,6 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    pub(super) fn new() -> Self {
-        Self { kind: Kind::Read, holders: HashMap::new(), queue: BTreeMap::new() }
-    }
-
     /// Whether one more holder of this kind may join the present holders.
     pub(super) fn admits(&self, wants: Kind) -> bool {
         self.holders.is_empty()

@@ -44,7 +44,10 @@ impl LockStore for MemoryStore {
             let asker = self.asker();
             match self.shared.change(|table, now| table.enter(now, &asker, &attempt))? {
                 Entered::Held(ownership) => Ok(ownership),
-                Entered::Queued(place) => Waiting::new(&self.shared, asker, &attempt, place, since).granted().await,
+                Entered::Queued(place) => {
+                    let (shared, attempt) = (&self.shared, &attempt);
+                    Waiting { shared, asker, attempt, place, since, settled: false }.granted().await
+                }
             }
         })
     }
@@ -92,7 +95,7 @@ impl LockStore for MemoryStore {
 
     fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {
         Box::pin(async move {
-            self.shared.change(|table, _| table.seed(key, token));
+            self.shared.change(|table, _| table.floors.raise(key.bucket(), token));
             Ok(())
         })
     }
@@ -113,7 +116,7 @@ impl LockStore for MemoryStore {
         Box::pin(async move {
             self.shared.change(|table, _| table.close());
             self.shared.tasks.close();
-            self.shared.nudge();
+            self.shared.rearm.notify_one();
             // Past the limit only a holder that never released is left; its lease ends the timer task.
             let _ = tokio::time::timeout(limit, self.shared.tasks.wait()).await;
         })
@@ -122,6 +125,6 @@ impl LockStore for MemoryStore {
 
 impl Drop for MemoryStore {
     fn drop(&mut self) {
-        self.shared.nudge();
+        self.shared.rearm.notify_one();
     }
 }

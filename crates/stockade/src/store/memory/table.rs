@@ -9,7 +9,7 @@ use super::{
 use crate::{
     clock::Instant,
     resource::Key,
-    store::{Attempt, Inspection, LossReason, Owner, Token},
+    store::{Attempt, Inspection, LossReason, Owner},
 };
 
 /// The lease of a grant until its waiter has woken and entered. If the waiter is never polled again, the next waiter is
@@ -17,7 +17,7 @@ use crate::{
 const GRANT_LEASE: Duration = Duration::from_secs(2);
 
 /// All locks of a store. No method waits or reads the monotonic clock: the caller passes `now`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) locks: HashMap<Key, Lock>,
     pub(super) floors: Floors,
@@ -30,22 +30,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new() -> Self {
-        Self {
-            locks: HashMap::new(),
-            floors: Floors::new(),
-            leases: Leases::default(),
-            next_seq: 0,
-            closed: false,
-            effects: Effects::default(),
-            alarm: None,
-        }
-    }
-
-    pub(super) fn next_expiry(&self) -> Option<Instant> {
-        self.leases.first()
-    }
-
     /// Ends the leases that are over, and grants their resources to the next waiters.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some((key, owner)) = self.leases.take_over(now) {
@@ -59,7 +43,7 @@ impl Table {
 
     pub(super) fn hold(&mut self, key: &Key, kind: Kind, asker: &Asker, holder: Holder) {
         self.leases.insert(holder.ends, asker, key);
-        let lock = self.locks.entry(key.clone()).or_insert_with(Lock::new);
+        let lock = self.locks.entry(key.clone()).or_default();
         lock.kind = kind;
         lock.holders.insert(asker.owner.clone(), holder);
     }
@@ -100,10 +84,6 @@ impl Table {
         // A waiter that leaves may be a writer that kept readers waiting behind it.
         self.grant(key, now);
         held.is_some()
-    }
-
-    pub(super) fn seed(&mut self, key: &Key, token: Token) {
-        self.floors.raise(key.bucket(), token);
     }
 
     pub(super) fn inspect(&self, now: Instant, key: &Key) -> Inspection {

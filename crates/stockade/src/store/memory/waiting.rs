@@ -13,25 +13,15 @@ use crate::{
 /// An attempt in the queue. Dropping it removes it from the queue, or gives back a grant that came meanwhile.
 #[derive(Debug)]
 pub(super) struct Waiting<'a> {
-    shared: &'a Arc<Shared>,
-    asker: Asker,
-    attempt: &'a Attempt,
-    place: Place,
-    since: Instant,
-    settled: bool,
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) asker: Asker,
+    pub(super) attempt: &'a Attempt,
+    pub(super) place: Place,
+    pub(super) since: Instant,
+    pub(super) settled: bool,
 }
 
-impl<'a> Waiting<'a> {
-    pub(super) fn new(
-        shared: &'a Arc<Shared>,
-        asker: Asker,
-        attempt: &'a Attempt,
-        place: Place,
-        since: Instant,
-    ) -> Self {
-        Self { shared, asker, attempt, place, since, settled: false }
-    }
-
+impl Waiting<'_> {
     pub(super) async fn granted(mut self) -> Result<Arc<Ownership>, LockError> {
         loop {
             // A wake-up that came before this call left its permit in the notifier.

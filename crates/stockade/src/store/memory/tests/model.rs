@@ -57,7 +57,7 @@ struct Model {
 impl Model {
     fn new(seed: u64) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
-        let (rng, table) = (StdRng::seed_from_u64(seed), Table::new());
+        let (rng, table) = (StdRng::seed_from_u64(seed), Table::default());
         Self { rng, now, table, clients: Vec::new(), next: 0, highest: HashMap::new(), granted: HashSet::new() }
     }
 

@@ -17,7 +17,6 @@ use crate::{
                 calls::{self, Asking},
                 replies::Acquired,
             },
-            release::Posted,
             scripts::ACQUIRE,
             shard::Shard,
         },
@@ -100,7 +99,7 @@ impl Waiter {
             if self.inner.is_closing() {
                 return Err(LockError::ShuttingDown);
             }
-            let limit = self.limit.until().map_or(left, |until| until.remaining().min(left));
+            let limit = self.limit.until.map_or(left, |until| until.remaining().min(left));
             if limit.is_zero() {
                 return Err(self.timeout(left));
             }
@@ -199,7 +198,7 @@ impl Waiter {
         let (carrier, attempt) = shard.carried(|link| link.attempt(&ACQUIRE, command, place, replicas, joins));
         self.server.heard_on = carrier.filter(|_| hears);
         let longest = self.attempt.lease.max(wait.unwrap_or(QUEUED_FOR)) + OUTLIVES;
-        self.sendings.post(Posted::new(&attempt.receipt, carrier, longest));
+        self.sendings.post(&attempt.receipt, carrier, longest);
         attempt
     }
 

@@ -7,9 +7,9 @@ const LEAST: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitLimit {
-    since: Instant,
+    pub(super) since: Instant,
     /// The end of the wait; `None` without limit.
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
     /// Whether the attempt was not to wait, and waits only for holders that were told to give way.
     pub(super) for_recall: bool,
 }
@@ -23,18 +23,6 @@ impl WaitLimit {
 
     pub(super) fn for_recall(self, wait: Duration) -> Self {
         Self { until: Some(Instant::now() + wait), for_recall: true, ..self }
-    }
-
-    pub(super) fn since(&self) -> Instant {
-        self.since
-    }
-
-    pub(super) fn waited(&self) -> Duration {
-        self.since.elapsed()
-    }
-
-    pub(super) fn until(&self) -> Option<Instant> {
-        self.until
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::{
                 replies::Multi as Reply,
             },
             inner::{Inner, unavailable_as},
-            release::{Posted, Sendings},
+            release::Sendings,
             scripts::MULTI,
             shard::Shard,
         },
@@ -98,7 +98,7 @@ impl<'a> MultiAttempt<'a> {
         let longest = self.attempts.iter().map(|attempt| attempt.lease).max().unwrap_or_default();
         // If a command was sent before this one, it was answered: it was not executed.
         self.sendings.was_answered();
-        self.sendings.post(Posted::new(&receipt, carrier, longest + Duration::from_secs(15)));
+        self.sendings.post(&receipt, carrier, longest + Duration::from_secs(15));
         let reply = reply.await;
         self.sendings.note();
         let sent = receipt.sent_at();

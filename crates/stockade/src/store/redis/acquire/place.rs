@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::{clock::Instant, store::Token};
+use crate::clock::Instant;
 
 /// The place of an attempt in the queue, as the server last reported it.
 #[derive(Debug, Default)]
@@ -13,14 +13,4 @@ pub(super) struct QueuePlace {
     pub(super) remaining: Duration,
     /// The position in the queue, from 1.
     pub(super) position: Option<u64>,
-}
-
-impl QueuePlace {
-    /// Called when a grant ended before the attempt could use it. An attempt without a place asks for the place that it
-    /// was granted at.
-    pub(super) fn keep(&mut self, granted: Token) {
-        if self.seq == 0 {
-            self.seq = granted.get();
-        }
-    }
 }

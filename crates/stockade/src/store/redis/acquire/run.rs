@@ -36,7 +36,7 @@ impl Waiter {
     async fn ask(&mut self, mut asking: Asking) -> State {
         let first = asking.first;
         self.put_off();
-        let mut redirects = Redirects::new(&self.inner.shards, self.limit.until());
+        let mut redirects = Redirects::new(&self.inner.shards, self.limit.until);
         loop {
             let answer = self.send(&mut redirects).await;
             match asking.next(answer, self.terms(), &mut self.place) {

@@ -188,7 +188,10 @@ impl Entering {
             (Entered::Held(ownership), _) => State::Ended(Ok(ownership)),
             (Entered::Refused(error), _) => State::Ended(Err(error)),
             (Entered::Gone, origin) => {
-                place.keep(token);
+                // An attempt without a place asks for the place that it was granted at.
+                if place.seq == 0 {
+                    place.seq = token.get();
+                }
                 match origin {
                     Origin::Message { trouble } => State::Due(Waiting { trouble }),
                     Origin::Reply { .. } if terms.waits => Waiting::untroubled(),

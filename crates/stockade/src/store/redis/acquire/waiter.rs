@@ -60,7 +60,7 @@ impl Waiter {
             owner: inner.new_owner(),
             inner: Arc::clone(inner),
             mailbox: Arc::default(),
-            alarm: Alarm { at: limit.since(), asked: limit.since() },
+            alarm: Alarm { at: limit.since, asked: limit.since },
             limit,
             place: QueuePlace::default(),
             sendings: Sendings::default(),
@@ -116,7 +116,7 @@ impl Waiter {
     }
 
     pub(super) fn timeout(&self, remaining: Duration) -> LockError {
-        let (key, waited, position) = (self.attempt.key.clone(), self.limit.waited(), self.place.position);
+        let (key, waited, position) = (self.attempt.key.clone(), self.limit.since.elapsed(), self.place.position);
         LockError::Timeout { key, waited, remaining, position }
     }
 }

@@ -37,13 +37,13 @@ impl Waiter {
             if self.limit.is_over() {
                 return Wakeup::TimeUp;
             }
-            let limit = self.limit.until().map_or(self.alarm.at, |until| until.min(self.alarm.at));
+            let limit = self.limit.until.map_or(self.alarm.at, |until| until.min(self.alarm.at));
             tokio::select! {
                 () = self.mailbox.wait() => continue,
                 () = sleep(limit.remaining()) => {}
             }
             if self.alarm.at.remaining().is_zero() {
-                let refresh = self.limit.until().is_none() && self.alarm.asked.elapsed() >= REFRESH;
+                let refresh = self.limit.until.is_none() && self.alarm.asked.elapsed() >= REFRESH;
                 return Wakeup::Alarm { refresh };
             }
         }

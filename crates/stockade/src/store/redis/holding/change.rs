@@ -16,7 +16,7 @@ use crate::{
                 replies::{Adopted, Renewed},
             },
             inner::Inner,
-            release::{Posted, Sendings},
+            release::Sendings,
             scripts::{ADOPT, DOWNGRADE},
             shard::Shard,
         },
@@ -172,7 +172,7 @@ impl Adoption {
         };
         let (carrier, redis::Attempt { receipt, reply, .. }) =
             shard.carried(|link| link.attempt(&ADOPT, make, Duration::ZERO, None, None));
-        self.sendings.post(Posted::new(&receipt, carrier, handed.lease + Duration::from_secs(15)));
+        self.sendings.post(&receipt, carrier, handed.lease + Duration::from_secs(15));
         let reply = reply.await;
         self.sendings.note();
         let adopted = Adopted::read(&reply?)?;

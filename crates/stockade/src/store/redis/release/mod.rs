@@ -10,4 +10,4 @@ mod sendings;
 mod unread;
 
 pub(crate) use queue::{Release, Releases};
-pub(crate) use sendings::{Posted, Sendings, Sent};
+pub(crate) use sendings::{Sendings, Sent};

@@ -31,25 +31,11 @@ impl Sent {
 
 /// An attempt's command that was called, and perhaps not sent yet.
 #[derive(Debug)]
-pub(crate) struct Posted {
+struct Posted {
     receipt: Receipt,
     /// The connection that the command goes out on. `None` if the connection changed meanwhile.
     carrier: Option<Carrier>,
-    /// How long after the sending the server forgets what the command led to.
     lasts: Duration,
-}
-
-impl Posted {
-    pub(crate) fn new(receipt: &Receipt, carrier: Option<Carrier>, lasts: Duration) -> Self {
-        Self { receipt: receipt.clone(), carrier, lasts }
-    }
-
-    /// The sending, made by [`Sent::new`]. Returns `before` if the command was not sent. Must be called once the reply
-    /// is there or was dropped.
-    fn sent(self, before: Option<(Sent, bool)>) -> Option<(Sent, bool)> {
-        let Some(at) = self.receipt.sent_at() else { return before };
-        Some((Sent::new(at, self.carrier, at + self.lasts, before), false))
-    }
 }
 
 /// What an attempt has sent, which is undone if the attempt is dropped.
@@ -62,8 +48,9 @@ pub(crate) struct Sendings {
 }
 
 impl Sendings {
-    pub(crate) fn post(&mut self, posted: Posted) {
-        self.under_way = Some(posted);
+    /// A command was called. `lasts`: how long after the sending the server forgets what the command led to.
+    pub(crate) fn post(&mut self, receipt: &Receipt, carrier: Option<Carrier>, lasts: Duration) {
+        self.under_way = Some(Posted { receipt: receipt.clone(), carrier, lasts });
     }
 
     /// The command that was under way counts as never sent.
@@ -74,8 +61,10 @@ impl Sendings {
     /// Records the command that was under way as the last sending, if it was sent. Must be called once its reply is
     /// there or was dropped.
     pub(crate) fn note(&mut self) {
-        if let Some(posted) = self.under_way.take() {
-            self.last = posted.sent(self.last);
+        if let Some(Posted { receipt, carrier, lasts }) = self.under_way.take()
+            && let Some(at) = receipt.sent_at()
+        {
+            self.last = Some((Sent::new(at, carrier, at + lasts, self.last), false));
         }
     }
 

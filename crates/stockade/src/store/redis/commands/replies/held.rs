@@ -43,14 +43,9 @@ impl Renewed {
 
     /// Reads the reply to a DOWNGRADE.
     pub(crate) fn read(value: &Value) -> Option<Self> {
-        let mut words = text(value)?.split(' ');
-        let (code, now, wanted) = (words.next()?, number(words.next()?)?, words.next() == Some("1"));
-        match code {
-            "1" => Some(Self::Extended { now, wanted }),
-            "2" => Some(Self::Ending { now }),
-            "0" => Some(Self::Gone { now }),
-            _ => None,
-        }
+        let (code, now) = text(value)?.split_once(' ')?;
+        let [code] = code.as_bytes() else { return None };
+        Self::found(*code, number(now)?)
     }
 
     pub(crate) fn now(self) -> u64 {
