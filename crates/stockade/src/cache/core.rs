@@ -9,7 +9,7 @@ use crate::cache::load::LoadInFn;
 use crate::{
     cache::{
         CacheError, Inspection, Kept, Tier,
-        bloom::{Bloom, Bound},
+        bloom::Bloom,
         flight::Flights,
         load::Loader,
         local::Local,
@@ -108,8 +108,8 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// For each key, whether the filter says that there is no such row. Always `false` without a filter.
     pub(crate) async fn surely_absent(&self, names: &[&Key]) -> Vec<bool> {
         if let Some(bloom) = &self.bloom {
-            let bound = if self.settings.strict.is_some() { Bound::Wanted } else { Bound::Any };
-            return bloom.may_hold_each(names, bound).await.into_iter().map(|may| !may).collect();
+            let may_hold = bloom.may_hold_each(names, self.settings.strict.is_some()).await;
+            return may_hold.into_iter().map(|may| !may).collect();
         }
         vec![false; names.len()]
     }

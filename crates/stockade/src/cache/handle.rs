@@ -3,8 +3,6 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures_util::Stream;
 use serde::{Serialize, de::DeserializeOwned};
 
-#[cfg(feature = "axum")]
-use crate::clock::Instant;
 use crate::{
     cache::{CacheError, CacheStats, Inspection, Invalidator, Lookup, Warmup, core::Core},
     resource::{Key, KeyError, Resource},
@@ -14,7 +12,7 @@ use crate::{
 ///
 /// See the [module docs](super).
 pub struct Cache<K, V> {
-    pub(super) core: Arc<Core<K, V>>,
+    pub(crate) core: Arc<Core<K, V>>,
     /// The cache without its types, for code that can't state the bounds of [`Core`].
     invalidator: Invalidator,
 }
@@ -88,12 +86,6 @@ impl<K: Resource, V> Cache<K, V> {
     pub fn name(&self) -> &'static str {
         self.invalidator.name()
     }
-
-    /// A number for the name of the values' type and its schema.
-    #[cfg(feature = "axum")]
-    pub(crate) fn meaning(&self) -> u64 {
-        self.core.settings.envelope.meaning()
-    }
 }
 
 impl<K, V> Cache<K, V>
@@ -118,17 +110,6 @@ where
     #[doc(alias = "get_with")]
     pub async fn get(&self, key: &K) -> Result<Lookup<V>, CacheError> {
         self.core.get(key).await
-    }
-
-    /// The value from the memory of this process, for a caller that holds the lock of its key shared; see
-    /// [`Core::local_hit_under_lock`].
-    #[cfg(feature = "axum")]
-    pub(crate) fn local_hit_under_lock(
-        &self,
-        key: &K,
-        since: impl FnOnce(&str) -> Option<Instant>,
-    ) -> Option<Lookup<V>> {
-        self.core.local_hit_under_lock(key, since)
     }
 
     /// Loads the value although there may be one, under a lease and within the limits of loads, and stores it. Other

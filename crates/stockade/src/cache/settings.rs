@@ -41,6 +41,6 @@ impl Settings {
             None if loaded.value.is_none() => self.null_ttl,
             None => rand::rng().random_range(self.ttl.clone()),
         };
-        self.strict.as_ref().map_or(lifetime, |strict| lifetime.min(strict.longest()))
+        self.strict.as_ref().map_or(lifetime, |strict| lifetime.min(strict.longest))
     }
 }

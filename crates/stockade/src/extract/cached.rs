@@ -120,7 +120,7 @@ where
     let held_since = |key: &str| RequestLocks::of(&parts.extensions)?.shared_since(key);
     let found = match anew {
         true => cache.reload(&key).await,
-        false => match cache.local_hit_under_lock(&key, held_since) {
+        false => match cache.core.local_hit_under_lock(&key, held_since) {
             Some(found) => Ok(found),
             None => cache.get(&key).await,
         },

@@ -76,7 +76,7 @@ impl EntityTag {
         let cache = T::cache(state);
         let mut hasher = T::etag_key(state).hasher();
         add(&mut hasher, cache.name().as_bytes());
-        add(&mut hasher, &cache.meaning().to_be_bytes());
+        add(&mut hasher, &cache.core.settings.envelope.meaning.to_be_bytes());
         let tag = |key: &str| {
             let mut hasher = hasher;
             add(&mut hasher, key.as_bytes());

@@ -3,7 +3,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{
     FenceError, Tx,
-    begin::literal,
+    begin::{begin, literal},
     error::{claim_statement, own_statement},
     registry::PoolState,
     sqlstate::{REFUSED, sqlstate},
@@ -81,7 +81,7 @@ returning f.token";
     /// As [`Fence::begin`], and [`FenceError::Shared`] for a shared ownership.
     pub async fn claim(&self, pool: &PgPool) -> Result<(), FenceError> {
         self.claim_args()?;
-        self.begin(pool).await?.end().await.map_err(FenceError::Sqlx)
+        self.begin(pool).await?.inner.commit().await.map_err(FenceError::Sqlx)
     }
 
     /// Starts a transaction under this ownership: BEGIN and the claim, in one round trip.
@@ -110,10 +110,11 @@ returning f.token";
             return Err(FenceError::Shared(Mode::Permit));
         }
         let (state, opening) = (PoolState::of(pool), self.opening(mode)?);
-        state.check_schema_of(pool).await?;
-        match Tx::claimed(pool, state, self, mode, opening).await {
+        state.check_schema(pool).await?;
+        match begin(pool, &state, opening).await {
+            Ok(inner) => Ok(Tx::begun(pool, state, inner, vec![self.clone()], mode == Mode::Write)),
             Err(error) if sqlstate(&error) == Some(REFUSED) => Err(self.refused(pool).await),
-            begun => begun.map_err(if mode == Mode::Write { claim_statement } else { own_statement }),
+            Err(error) => Err(if mode == Mode::Write { claim_statement(error) } else { own_statement(error) }),
         }
     }
 
@@ -197,7 +198,7 @@ impl MultiFence {
     ///
     /// As [`MultiFence::begin`].
     pub async fn claim(&self, pool: &PgPool) -> Result<(), FenceError> {
-        self.begin(pool).await?.end().await.map_err(FenceError::Sqlx)
+        self.begin(pool).await?.inner.commit().await.map_err(FenceError::Sqlx)
     }
 }
 
@@ -235,15 +236,14 @@ impl crate::Guard {
 /// [`FenceError::Busy`] when a holder's transaction does not end within `lock_timeout`, [`FenceError::Schema`],
 /// [`FenceError::Sqlx`].
 pub async fn claim_forced(pool: &PgPool, resource: impl AsRef<str> + Send, token: Token) -> Result<Token, FenceError> {
-    let mut connection = pool.acquire().await.map_err(FenceError::Sqlx)?;
-    PoolState::of(pool).check_schema(&mut connection).await?;
+    PoolState::of(pool).check_schema(pool).await?;
     // A long key has two texts: whole, as errors show it, and hashed, as the row has it.
     let text = resource.as_ref();
     let key = Key::encoded(Label::default(), text.to_owned());
     let claimed: i64 = sqlx::query_scalar(FORCE_SQL)
         .bind(key.as_ref().map_or(text, Key::as_str))
         .bind(sql_token(token))
-        .fetch_one(&mut *connection)
+        .fetch_one(pool)
         .await
         .map_err(claim_statement)?;
     Ok(token_of(claimed))

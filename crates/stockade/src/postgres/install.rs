@@ -1,4 +1,4 @@
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::{FenceError, error::own_statement};
 
@@ -23,7 +23,7 @@ const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 pub async fn install(pool: &PgPool) -> Result<(), sqlx::Error> {
     let mut connection = pool.acquire().await?;
     warn_without_time_outs(&mut connection).await?;
-    if check(&mut connection).await.is_ok() {
+    if check(&mut *connection).await.is_ok() {
         return Ok(());
     }
     drop(connection);
@@ -49,9 +49,9 @@ async fn warn_without_time_outs(connection: &mut PgConnection) -> Result<(), sql
 }
 
 /// Refuses a database without the schema, or with an older one.
-pub(super) async fn check(connection: &mut PgConnection) -> Result<(), FenceError> {
+pub(super) async fn check(executor: impl PgExecutor<'_>) -> Result<(), FenceError> {
     let found: Option<i32> = sqlx::query_scalar("select version from stockade.schema_version")
-        .fetch_optional(connection)
+        .fetch_optional(executor)
         .await
         .map_err(own_statement)?;
     match found {

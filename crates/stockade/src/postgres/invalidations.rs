@@ -147,17 +147,12 @@ impl Pending {
             }
             Ok(())
         };
-        match tokio::time::timeout(FLUSH_LIMIT, flushed).await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => {
-                tracing::debug!(%error, cache = name, "invalidation left to the relay");
-                Some(name)
-            }
-            Err(_) => {
-                tracing::debug!(cache = name, "invalidation left to the relay: no answer in time");
-                Some(name)
-            }
+        let flushed = tokio::time::timeout(FLUSH_LIMIT, flushed).await;
+        if let Ok(Ok(())) = flushed {
+            return None;
         }
+        tracing::debug!(?flushed, cache = name, "invalidation left to the relay");
+        Some(name)
     }
 }
 

@@ -53,13 +53,9 @@ pub(super) fn look_for_relays(pool: &PgPool, state: &Arc<PoolState>, caches: imp
 }
 
 async fn look(pool: &PgPool, wanted: &Wanted, due: &[&'static str]) {
-    let asked = match pool.try_acquire() {
-        Some(mut connection) => absent(&mut *connection, due).await.map(Some),
-        None => Ok(None),
-    };
-    match asked {
-        Ok(Some(absent)) => absent.iter().for_each(|cache| tell_of_none(cache)),
-        Ok(None) => wanted.again(due),
+    let Some(mut connection) = pool.try_acquire() else { return wanted.again(due) };
+    match absent(&mut *connection, due).await {
+        Ok(absent) => absent.iter().for_each(|cache| tell_of_none(cache)),
         Err(error) => {
             wanted.again(due);
             tracing::debug!(%error, "whether a relay runs is not known");

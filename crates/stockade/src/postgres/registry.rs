@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use parking_lot::{Mutex, MutexGuard};
-use sqlx::{PgConnection, PgPool, postgres::PgConnectOptions};
+use parking_lot::Mutex;
+use sqlx::{PgPool, postgres::PgConnectOptions};
 use tokio_util::task::TaskTracker;
 
 use super::{FenceError, install, wanted::Wanted};
@@ -33,7 +33,7 @@ pub(super) struct PoolState {
 impl PoolState {
     pub(super) fn of(pool: &PgPool) -> Arc<Self> {
         let options = pool.connect_options();
-        let mut pools = lock(&POOLS);
+        let mut pools = POOLS.lock();
         if let Some((_, state)) = pools.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(&options)) {
             return Arc::clone(state);
         }
@@ -44,31 +44,22 @@ impl PoolState {
     }
 
     /// Checks the schema version once per pool.
-    pub(super) async fn check_schema(&self, connection: &mut PgConnection) -> Result<(), FenceError> {
+    pub(super) async fn check_schema(&self, pool: &PgPool) -> Result<(), FenceError> {
         if !self.schema_checked.load(Ordering::Acquire) {
-            install::check(connection).await?;
+            install::check(pool).await?;
             self.schema_checked.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Like [`Self::check_schema`], on a connection of its own.
-    pub(super) async fn check_schema_of(&self, pool: &PgPool) -> Result<(), FenceError> {
-        if self.schema_checked.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut connection = pool.acquire().await.map_err(FenceError::Sqlx)?;
-        self.check_schema(&mut connection).await
-    }
-
     /// Collects applied rows for a relay from now on.
     pub(super) fn collect(&self) {
-        lock(&self.flushed).get_or_insert_default();
+        self.flushed.lock().get_or_insert_default();
     }
 
     /// Notes rows whose invalidation was applied, so that the relay marks them and does not apply them again.
     pub(super) fn flushed(&self, rows: &[i64]) {
-        if let Some(flushed) = lock(&self.flushed).as_mut()
+        if let Some(flushed) = self.flushed.lock().as_mut()
             && flushed.len() + rows.len() <= MAX_FLUSHED
         {
             flushed.extend_from_slice(rows);
@@ -77,11 +68,6 @@ impl PoolState {
 
     /// Takes the collected rows.
     pub(super) fn take_flushed(&self) -> Vec<i64> {
-        lock(&self.flushed).as_mut().map(std::mem::take).unwrap_or_default()
+        self.flushed.lock().as_mut().map(std::mem::take).unwrap_or_default()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds one of these locks, and the data is valid at every step.
-    mutex.lock()
 }

@@ -56,32 +56,19 @@ impl Tx {
     pub(super) async fn start(pool: &PgPool, fences: Vec<Fence>) -> Result<Self, FenceError> {
         let state = PoolState::of(pool);
         let begin = "begin isolation level read committed read write".to_owned();
-        let mut inner = begin::begin(pool, &state, begin).await.map_err(FenceError::Sqlx)?;
-        state.check_schema(&mut inner).await?;
-        let mode = fences.first().map(Fence::mode);
-        Ok(Self::begun(pool, state, inner, fences, mode))
+        state.check_schema(pool).await?;
+        let inner = begin::begin(pool, &state, begin).await.map_err(FenceError::Sqlx)?;
+        let exclusive = fences.first().is_some_and(|fence| fence.mode() == Mode::Write);
+        Ok(Self::begun(pool, state, inner, fences, exclusive))
     }
 
-    /// Begins with the message of a claim in this mode.
-    pub(super) async fn claimed(
-        pool: &PgPool,
-        state: Arc<PoolState>,
-        fence: &Fence,
-        mode: Mode,
-        opening: String,
-    ) -> Result<Self, sqlx::Error> {
-        let inner = begin::begin(pool, &state, opening).await?;
-        Ok(Self::begun(pool, state, inner, vec![fence.clone()], Some(mode)))
-    }
-
-    fn begun(
+    pub(super) fn begun(
         pool: &PgPool,
         state: Arc<PoolState>,
         inner: Transaction<'static, Postgres>,
         fences: Vec<Fence>,
-        mode: Option<Mode>,
+        exclusive: bool,
     ) -> Self {
-        let exclusive = mode == Some(Mode::Write);
         Self {
             inner,
             fences,
@@ -164,11 +151,6 @@ impl Tx {
     /// When the connection ends, which rolls back too.
     pub async fn rollback(self) -> Result<(), sqlx::Error> {
         self.inner.rollback().await
-    }
-
-    /// Commits a transaction that only claimed.
-    pub(super) async fn end(self) -> Result<(), sqlx::Error> {
-        self.inner.commit().await
     }
 }
 

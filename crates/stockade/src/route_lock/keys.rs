@@ -17,29 +17,22 @@ pub(crate) enum Keys {
 }
 
 /// Finds the keys of a request whose body is in memory.
-#[derive(Clone)]
-pub(crate) struct Finder(Arc<dyn Fn(Request) -> BoxFuture<'static, Result<Vec<Key>, Refusal>> + Send + Sync>);
+pub(crate) type Finder = Arc<dyn Fn(Request) -> BoxFuture<'static, Result<Vec<Key>, Refusal>> + Send + Sync>;
 
-impl Finder {
-    pub(crate) fn new<E, M, F, I>(keys: F) -> Self
-    where
-        E: FromRequest<(), M> + Send,
-        F: Fn(E) -> I + Send + Sync + 'static,
-        I: IntoIterator<Item = Result<Key, KeyError>>,
-    {
-        let keys = Arc::new(keys);
-        Self(Arc::new(move |request| {
-            let keys = Arc::clone(&keys);
-            Box::pin(async move {
-                let extracted = E::from_request(request, &()).await.map_err(Refusal::answer)?;
-                keys(extracted).into_iter().collect::<Result<_, _>>().map_err(refused)
-            })
-        }))
-    }
-
-    pub(crate) async fn keys(&self, request: Request) -> Result<Vec<Key>, Refusal> {
-        (self.0)(request).await
-    }
+pub(crate) fn finder<E, M, F, I>(keys: F) -> Finder
+where
+    E: FromRequest<(), M> + Send,
+    F: Fn(E) -> I + Send + Sync + 'static,
+    I: IntoIterator<Item = Result<Key, KeyError>>,
+{
+    let keys = Arc::new(keys);
+    Arc::new(move |request| {
+        let keys = Arc::clone(&keys);
+        Box::pin(async move {
+            let extracted = E::from_request(request, &()).await.map_err(Refusal::answer)?;
+            keys(extracted).into_iter().collect::<Result<_, _>>().map_err(refused)
+        })
+    })
 }
 
 /// How a route finds a single key.
@@ -51,13 +44,6 @@ pub(crate) enum KeyOf {
 }
 
 impl KeyOf {
-    pub(crate) fn by<K>() -> Self
-    where
-        K: Resource + FromRequestParts<()> + 'static,
-    {
-        Self::Extractor(extract::<K>)
-    }
-
     /// The key of a request; `None` if the request takes no lock. Asks no store.
     pub(crate) async fn key(&self, parts: &mut Parts) -> Result<Option<Key>, Refusal> {
         match self {
@@ -68,7 +54,7 @@ impl KeyOf {
     }
 }
 
-fn extract<K>(parts: &mut Parts) -> BoxFuture<'_, Result<Key, Refusal>>
+pub(crate) fn extract<K>(parts: &mut Parts) -> BoxFuture<'_, Result<Key, Refusal>>
 where
     K: Resource + FromRequestParts<()> + 'static,
 {

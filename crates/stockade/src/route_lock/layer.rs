@@ -7,7 +7,7 @@ use axum::{
 };
 use tower_layer::Layer;
 
-use super::{Finder, KeyOf, Keys, Refusal, Route, RouteLockService, Settings, Template};
+use super::{KeyOf, Keys, Refusal, Route, RouteLockService, Settings, Template, extract, finder};
 use crate::{
     lock::Locks,
     resource::{Key, KeyError, Label, Resource},
@@ -32,7 +32,7 @@ impl RouteLock {
         K: Resource + FromRequestParts<()> + 'static,
     {
         Locks::announce(&Label::Borrowed(K::KIND));
-        Self::new(locks, Keys::One(KeyOf::by::<K>()))
+        Self::new(locks, Keys::One(KeyOf::Extractor(extract::<K>)))
     }
 
     /// Locks `template` with path parameters filled in: `report:{day}` on the route `/reports/{day}`.
@@ -131,7 +131,7 @@ impl RouteLock {
         F: Fn(E) -> I + Send + Sync + 'static,
         I: IntoIterator<Item = Result<Key, KeyError>>,
     {
-        Self::new(locks, Keys::Several(Finder::new(keys))).write()
+        Self::new(locks, Keys::Several(finder(keys))).write()
     }
 
     fn new(locks: &Locks, keys: Keys) -> Self {

@@ -150,13 +150,13 @@ pub use settings::{OnStoreError, Until};
 
 use body::{HeldBody, Hold};
 use grant::{Grant, WeakGrant};
-use keys::{Finder, KeyOf, Keys};
+use keys::{Finder, KeyOf, Keys, extract, finder};
 use limits::Limits;
 use pace::Pace;
 use refusal::{OnReject, Refusal};
 pub(crate) use request_locks::RequestLocks;
 use route::Route;
-use section::{Section, call};
+use section::Section;
 use settings::Settings;
 use template::Template;
 use upload::Upload;

@@ -85,7 +85,7 @@ impl Route {
             return Err(Problem::NestedLock.into());
         }
         let body = self.settings.upload.read(&parts.headers, body).await?;
-        let keys = keys.keys(Request::from_parts(parts.clone(), body.clone().into())).await?;
+        let keys = keys(Request::from_parts(parts.clone(), body.clone().into())).await?;
         if let Some(retry_after) = keys.iter().find_map(|key| self.locks.refusing(key, Mode::Write)) {
             return Err(Rejection::new(Problem::LockStoreUnavailable).with_retry_after(retry_after).into());
         }

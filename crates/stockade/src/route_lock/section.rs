@@ -4,12 +4,11 @@ use axum::{
     body::Body,
     extract::Request,
     http::{Method, StatusCode},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use futures_util::FutureExt;
 use http_body::Body as _;
 use tokio::{sync::oneshot, time::Instant};
-use tower_service::Service;
 use tracing::Instrument;
 
 use super::{Grant, HeldBody, Hold, Limits, Problem, RequestLocks, Route, Until};
@@ -41,26 +40,19 @@ impl Section {
         Self { route, grant, _outer: outer, entered, limits, detached, connect: method == Method::CONNECT }
     }
 
-    pub(crate) async fn run<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
-    where
-        S: Service<Request> + Send + 'static,
-        S::Response: IntoResponse + 'static,
-        S::Error: Send + 'static,
-        S::Future: Send + 'static,
-    {
-        if self.detached { self.detach(inner, request).await } else { self.inline(inner, request).await }
+    pub(crate) async fn run<E: Send + 'static>(
+        self,
+        handler: impl Future<Output = Result<Response, E>> + Send + 'static,
+    ) -> Result<Response, E> {
+        if self.detached { self.detach(handler).await } else { self.inline(handler).await }
     }
 
     /// A read ends with its client, its lease or its time, because it changes nothing. A commit is possible here too,
     /// under an exclusive lock further in.
-    async fn inline<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
-    where
-        S: Service<Request>,
-        S::Response: IntoResponse,
-    {
+    async fn inline<E>(self, handler: impl Future<Output = Result<Response, E>>) -> Result<Response, E> {
         let problem = tokio::select! {
             biased;
-            result = call(inner, request) => return Ok(self.finish(result?)),
+            result = handler => return Ok(self.finish(result?)),
             // Asked before the loss, since a shutdown takes the lock away too.
             problem = self.overdue() => problem,
             _ = self.grant.lost() => Problem::LeaseLost,
@@ -70,16 +62,13 @@ impl Section {
     }
 
     /// Runs the handler on a task of the locks. It goes on when the client goes away. A panic continues here.
-    async fn detach<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
-    where
-        S: Service<Request> + Send + 'static,
-        S::Response: IntoResponse + 'static,
-        S::Error: Send + 'static,
-        S::Future: Send + 'static,
-    {
+    async fn detach<E: Send + 'static>(
+        self,
+        handler: impl Future<Output = Result<Response, E>> + Send + 'static,
+    ) -> Result<Response, E> {
         let route = Arc::clone(&self.route);
         let (reply, answer) = oneshot::channel();
-        let work = AssertUnwindSafe(self.supervise(inner, request)).catch_unwind();
+        let work = AssertUnwindSafe(self.supervise(handler)).catch_unwind();
         let task = async move {
             // Without a client, the response is dropped here, and the guard in its body with it.
             if let Err(Err(panic)) = reply.send(work.await) {
@@ -98,12 +87,8 @@ impl Section {
     /// The loss of the lease does not end a write: the handler learns of it through the fence, and the fence row in the
     /// database decides. The longest hold does end a write, unless its commit was sent: only the answer to the commit
     /// tells whether the write was applied.
-    async fn supervise<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
-    where
-        S: Service<Request>,
-        S::Response: IntoResponse,
-    {
-        let mut handler = pin!(call(inner, request));
+    async fn supervise<E>(self, handler: impl Future<Output = Result<Response, E>>) -> Result<Response, E> {
+        let mut handler = pin!(handler);
         let problem = tokio::select! {
             biased;
             result = &mut handler => return Ok(self.finish(result?)),
@@ -154,15 +139,6 @@ impl Section {
         let hold = Hold { route, grant, entered, deadline: limits.deadline };
         response.map(|body| Body::new(HeldBody::new(body, hold, !detached)))
     }
-}
-
-/// Runs the inner service.
-pub(crate) async fn call<S>(mut ready: S, request: Request) -> Result<Response, S::Error>
-where
-    S: Service<Request>,
-    S::Response: IntoResponse,
-{
-    ready.call(request).await.map(IntoResponse::into_response)
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {

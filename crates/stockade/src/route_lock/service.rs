@@ -10,7 +10,7 @@ use axum::{
 };
 use tower_service::Service;
 
-use super::{Keys, ResponseFuture, Route, Section, call};
+use super::{Keys, ResponseFuture, Route, Section};
 
 /// The service of [`RouteLock`](super::RouteLock). Its error type is that of the inner service: a refusal is a
 /// response.
@@ -69,7 +69,7 @@ impl Route {
         };
         let mut response = match admitted {
             Ok((request, None)) => call(inner, request).await?,
-            Ok((mut request, Some(grant))) => Section::new(self, grant, &mut request).run(inner, request).await?,
+            Ok((mut request, Some(grant))) => Section::new(self, grant, &mut request).run(call(inner, request)).await?,
             Err(refusal) => self.answer(refusal, version),
         };
         if let Some(wait) = wait {
@@ -77,4 +77,13 @@ impl Route {
         }
         Ok(response)
     }
+}
+
+/// Runs the inner service.
+async fn call<S>(mut ready: S, request: Request) -> Result<Response, S::Error>
+where
+    S: Service<Request>,
+    S::Response: IntoResponse,
+{
+    ready.call(request).await.map(IntoResponse::into_response)
 }

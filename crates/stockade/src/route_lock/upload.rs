@@ -1,4 +1,4 @@
-use std::{pin::pin, time::Duration};
+use std::{mem, pin::pin, time::Duration};
 
 use axum::{
     body::Body,
@@ -50,7 +50,9 @@ impl Upload {
 
     async fn collect(self, body: Body) -> Result<Whole, Problem> {
         let mut body = pin!(body);
-        let mut data = Data::Empty;
+        // A single chunk is kept as it came. Several chunks are copied into one buffer: each chunk keeps the read
+        // buffer alive that it is cut from, so a body that is sent byte by byte would cost many times its size.
+        let (mut first, mut all) = (Bytes::new(), BytesMut::new());
         let mut trailers = None;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
@@ -58,55 +60,17 @@ impl Upload {
                 Problem::BadRequest
             })?;
             match frame.into_data() {
-                Ok(chunk) => data = data.with(chunk, self.limit).ok_or(Problem::BodyTooLarge)?,
+                // One of the two is empty.
+                Ok(chunk) if chunk.len() > self.limit - first.len() - all.len() => return Err(Problem::BodyTooLarge),
+                Ok(chunk) if first.is_empty() && all.is_empty() => first = chunk,
+                Ok(chunk) => {
+                    all.extend_from_slice(&mem::take(&mut first));
+                    all.extend_from_slice(&chunk);
+                }
                 Err(frame) => trailers = frame.into_trailers().ok(),
             }
         }
-        Ok(Whole { data: data.into_bytes(), trailers })
-    }
-}
-
-/// A single chunk is kept as it came. Several chunks are copied into one buffer: each chunk keeps the read buffer alive
-/// that it is cut from, so a body that is sent byte by byte would cost many times its size.
-enum Data {
-    Empty,
-    One(Bytes),
-    Many(BytesMut),
-}
-
-impl Data {
-    /// Appends a chunk, or `None` when the limit is passed.
-    fn with(self, chunk: Bytes, limit: usize) -> Option<Self> {
-        let have = match &self {
-            Self::Empty => 0,
-            Self::One(first) => first.len(),
-            Self::Many(all) => all.len(),
-        };
-        if chunk.len() > limit - have {
-            return None;
-        }
-        Some(match self {
-            _ if chunk.is_empty() => self,
-            Self::Empty => Self::One(chunk),
-            Self::One(first) => {
-                let mut all = BytesMut::with_capacity(first.len() + chunk.len());
-                all.extend_from_slice(&first);
-                all.extend_from_slice(&chunk);
-                Self::Many(all)
-            }
-            Self::Many(mut all) => {
-                all.extend_from_slice(&chunk);
-                Self::Many(all)
-            }
-        })
-    }
-
-    fn into_bytes(self) -> Bytes {
-        match self {
-            Self::Empty => Bytes::new(),
-            Self::One(first) => first,
-            Self::Many(all) => all.freeze(),
-        }
+        Ok(Whole { data: if all.is_empty() { first } else { all.freeze() }, trailers })
     }
 }
 

@@ -23,16 +23,12 @@ pub struct BloomBuilder<K> {
 impl Bloom {
     /// Settings of a filter on a Redis.
     pub fn builder<K: Resource>(redis: &Redis) -> BloomBuilder<K> {
-        BloomBuilder::new(redis)
+        let (redis, name) = (redis.clone(), K::KIND);
+        BloomBuilder { redis, name, expected: 100_000, rate: 0.01, source: None, keys: PhantomData }
     }
 }
 
 impl<K: Resource> BloomBuilder<K> {
-    pub(super) fn new(redis: &Redis) -> Self {
-        let redis = redis.clone();
-        Self { redis, name: K::KIND, expected: 100_000, rate: 0.01, source: None, keys: PhantomData }
-    }
-
     /// The name of the filter, `[a-z0-9_-]+`. Default: [`Resource::KIND`]. Filters with one name in one namespace are
     /// the same filter, so keys of another kind need a filter of another name.
     pub fn name(self, name: &'static str) -> Self {

@@ -15,14 +15,14 @@ use tokio_util::{
 use super::{
     geometry::{Geometry, Seed},
     keeper,
-    scripts::{ADD, ALL, RESET},
+    scripts::{ALL, RESET},
     server::Server,
-    shared::{AT_ONCE, Added, Bound, Shared, SourceFn},
+    shared::{AT_ONCE, Shared, SourceFn},
 };
 use crate::{
     Redis, Resource,
     cache::{CacheError, store::FirstAttempt},
-    redis::{Link, LinkError, LinkEvents},
+    redis::{Link, LinkEvents},
     resource::{Bucket, Key, Namespace},
 };
 
@@ -84,7 +84,7 @@ impl Bloom {
     /// its server rejects writes.
     pub async fn may_hold<K: Resource + Sync + ?Sized>(&self, key: &K) -> bool {
         match Key::of(key) {
-            Ok(key) => self.may_hold_each(&[&key], Bound::Any).await.first().copied().unwrap_or(true),
+            Ok(key) => self.may_hold_each(&[&key], false).await.first().copied().unwrap_or(true),
             Err(_) => true,
         }
     }
@@ -92,15 +92,15 @@ impl Bloom {
     /// [`Bloom::may_hold`] for several keys, in their order.
     pub async fn may_hold_many<K: Resource + Sync>(&self, keys: &[K]) -> Vec<bool> {
         let named: Vec<_> = keys.iter().map(|key| Key::of(key).ok()).collect();
-        let mut answers = self.may_hold_each(&named.iter().flatten().collect::<Vec<_>>(), Bound::Any).await.into_iter();
+        let mut answers = self.may_hold_each(&named.iter().flatten().collect::<Vec<_>>(), false).await.into_iter();
         named.iter().map(|key| key.is_none() || answers.next().unwrap_or(true)).collect()
     }
 
-    pub(crate) async fn may_hold_each(&self, keys: &[&Key], bound: Bound) -> Vec<bool> {
+    pub(crate) async fn may_hold_each(&self, keys: &[&Key], bounded: bool) -> Vec<bool> {
         self.attempted().await;
         let mut answers = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AT_ONCE) {
-            let known = self.shared.check(keys, bound).await.unwrap_or_else(|error| {
+            let known = self.shared.check(keys, bounded).await.unwrap_or_else(|error| {
                 tracing::debug!(filter = self.shared.name, %error, "the filter does not answer");
                 None
             });
@@ -127,11 +127,7 @@ impl Bloom {
     pub(crate) async fn add_keys(&self, keys: &[Key]) -> Result<(), CacheError> {
         self.attempted().await;
         for keys in keys.chunks(AT_ONCE) {
-            let added = self.shared.add(keys, "").await;
-            match added.map_err(|error| CacheError::Unavailable(Arc::new(error)))? {
-                Added::Done => {}
-                Added::Lost => return Err(CacheError::Unavailable(Arc::new(LinkError::Protocol { op: ADD.name }))),
-            }
+            self.shared.add(keys, "").await.map_err(|error| CacheError::Unavailable(Arc::new(error)))?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     scripts::{BEGIN, FINISH, LOOK},
     server::{Known, word},
-    shared::{AT_ONCE, Added, LEASE, Shared, text},
+    shared::{AT_ONCE, LEASE, Shared, text},
 };
 use crate::{
     cache::{LoadError, error::share},
@@ -161,7 +161,7 @@ pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bo
                 )));
             }
         };
-        if filter.add(&keys, &builder).await.map_err(share)? == Added::Lost {
+        if !filter.add(&keys, &builder).await.map_err(share)? {
             return Ok(false);
         }
     }

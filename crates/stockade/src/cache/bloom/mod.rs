@@ -59,4 +59,3 @@ mod tests;
 
 pub use builder::BloomBuilder;
 pub use filter::{Bloom, BloomStats};
-pub(super) use shared::Bound;

@@ -48,27 +48,12 @@ pub(super) struct Shared {
     pub(super) tasks: TaskTracker,
 }
 
-/// Whether "absent" is believed of a server that may go on answering after another one has taken its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bound {
-    /// It is believed.
-    Any,
-    /// It is believed only if the server would reject writes then.
-    Wanted,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Added {
-    Done,
-    /// Another process has taken over the building.
-    Lost,
-}
-
 impl Shared {
-    /// For each key, whether it may be in the filter. `None` if the filter can't tell.
-    pub(super) async fn check(&self, keys: &[&Key], bound: Bound) -> Result<Option<Vec<bool>>, LinkError> {
+    /// For each key, whether it may be in the filter. `None` if the filter can't tell. If `bounded`, "absent" is
+    /// believed only of a server that rejects writes once another one has taken its place.
+    pub(super) async fn check(&self, keys: &[&Key], bounded: bool) -> Result<Option<Vec<bool>>, LinkError> {
         let Some(Known { run, design, is_unbounded, .. }) = self.server.known() else { return Ok(None) };
-        if is_unbounded && bound == Bound::Wanted {
+        if is_unbounded && bounded {
             return Ok(None);
         }
         let mut args = vec![run.as_bytes().to_vec(), design.seed.text().into_bytes(), text(design.geometry.hashes)];
@@ -82,7 +67,8 @@ impl Shared {
         Ok(Some(reply[1..].iter().map(|answer| *answer != Value::Int(0)).collect()))
     }
 
-    pub(super) async fn add(&self, keys: &[Key], builder: &str) -> Result<Added, LinkError> {
+    /// Returns `false` if another process has taken over the building. Not for an empty `builder`, who builds nothing.
+    pub(super) async fn add(&self, keys: &[Key], builder: &str) -> Result<bool, LinkError> {
         for _ in 0..2 {
             let Known { design, .. } = self.server.known().ok_or(LinkError::Down)?;
             let mut args = vec![
@@ -93,8 +79,8 @@ impl Shared {
             ];
             append(&mut args, design, keys);
             match word(&self.call(&ADD, args).await?) {
-                Some("ADDED") => return Ok(Added::Done),
-                Some("LOST") => return Ok(Added::Lost),
+                Some("ADDED") => return Ok(true),
+                Some("LOST") if !builder.is_empty() => return Ok(false),
                 // The server was emptied, or the filter was cleared or resized.
                 Some("RESEED") => self.reopen().await?,
                 _ => break,

@@ -31,83 +31,50 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             return Err(error.into());
         }
         // A key includes its kind, so such a filter would hold none of the keys: every row would be absent.
-        if self.bloom.as_ref().is_some_and(|bloom| bloom.kind() != K::KIND) {
-            return self
-                .wrong("bloom", "must be a filter of keys of the same kind: build it with the key type of the cache");
-        }
-        Ok(())
+        let is_other = self.bloom.as_ref().is_some_and(|bloom| bloom.kind() != K::KIND);
+        let remedy = "must be a filter of keys of the same kind: build it with the key type of the cache";
+        self.refuse(is_other, "bloom", remedy)
     }
 
     fn check_lifetimes(&self) -> Result<(), BuildError> {
-        if self.ttl.is_empty() || *self.ttl.start() < SHORTEST {
-            return self.wrong("ttl", "must be a range from 1 ms or more that is not empty");
-        }
-        if self.null_ttl < SHORTEST {
-            return self.wrong("null_ttl", "must be 1 ms or more");
-        }
-        if self.revalidate > self.grace {
-            return self.wrong("stale_while_revalidate", "must not be longer than `grace`, for which values are kept");
-        }
-        if !self.beta.is_finite() || self.beta < 0.0 {
-            return self.wrong("early_refresh", "must be a number from 0");
-        }
-        Ok(())
+        let is_wrong = self.ttl.is_empty() || *self.ttl.start() < SHORTEST;
+        self.refuse(is_wrong, "ttl", "must be a range from 1 ms or more that is not empty")?;
+        self.refuse(self.null_ttl < SHORTEST, "null_ttl", "must be 1 ms or more")?;
+        let remedy = "must not be longer than `grace`, for which values are kept";
+        self.refuse(self.revalidate > self.grace, "stale_while_revalidate", remedy)?;
+        self.refuse(!self.beta.is_finite() || self.beta < 0.0, "early_refresh", "must be a number from 0")
     }
 
     fn check_loads(&self) -> Result<(), BuildError> {
-        if self.load_timeout < SHORTEST {
-            return self.wrong("load_timeout", "must be 1 ms or more");
-        }
-        if self.soft_timeout.is_some_and(|soft| soft < SHORTEST) {
-            return self.wrong("soft_timeout", "must be 1 ms or more: leave it out to wait for every load");
-        }
-        if self.hard_timeout.is_some_and(|hard| hard < SHORTEST) {
-            return self.wrong("hard_timeout", "must be 1 ms or more: leave it out to wait for every load");
-        }
-        if self.hard_timeout.is_some_and(|hard| self.soft_timeout.is_some_and(|soft| soft >= hard)) {
-            return self.wrong("soft_timeout", "must be shorter than `hard_timeout`");
-        }
-        if self.soft_timeout.is_some() && self.grace.is_zero() {
-            return self.wrong("soft_timeout", "needs a `grace`, for which expired values are kept");
-        }
-        if self.max_loads == 0 {
-            return self.wrong("max_loads", "must be 1 or more");
-        }
-        Ok(())
+        let (soft, hard) = (self.soft_timeout, self.hard_timeout);
+        let remedy = "must be 1 ms or more: leave it out to wait for every load";
+        self.refuse(self.load_timeout < SHORTEST, "load_timeout", "must be 1 ms or more")?;
+        self.refuse(soft.is_some_and(|soft| soft < SHORTEST), "soft_timeout", remedy)?;
+        self.refuse(hard.is_some_and(|hard| hard < SHORTEST), "hard_timeout", remedy)?;
+        self.refuse(hard.is_some() && soft >= hard, "soft_timeout", "must be shorter than `hard_timeout`")?;
+        let remedy = "needs a `grace`, for which expired values are kept";
+        self.refuse(soft.is_some() && self.grace.is_zero(), "soft_timeout", remedy)?;
+        self.refuse(self.max_loads == 0, "max_loads", "must be 1 or more")
     }
 
     /// What a strict cache takes: nothing that serves an expired value or one from memory, and a Redis that it can
     /// trust.
     fn check_strict(&self, strict: &Strict) -> Result<(), BuildError> {
-        if self.soft_timeout.is_some() {
-            return self.wrong("soft_timeout", "must not be set with `strict`, which serves nothing that expired");
-        }
-        if !self.revalidate.is_zero() {
-            return self
-                .wrong("stale_while_revalidate", "must be zero with `strict`, which serves nothing that expired");
-        }
+        let remedy = "must not be set with `strict`, which serves nothing that expired";
+        self.refuse(self.soft_timeout.is_some(), "soft_timeout", remedy)?;
+        let remedy = "must be zero with `strict`, which serves nothing that expired";
+        self.refuse(!self.revalidate.is_zero(), "stale_while_revalidate", remedy)?;
         // The text names `postgres::outbox::KEEP`.
-        let remedy = "must end at 10 minutes or less with `strict`: for so long the outbox can drop a value again that a \
-                      restarted Redis brought back";
-        if *self.ttl.end() > strict.longest() {
-            return self.wrong("ttl", remedy);
-        }
-        if self.null_ttl > strict.longest() {
-            return self.wrong("null_ttl", remedy);
-        }
+        let remedy = "must end at 10 minutes or less with `strict`: for so long the outbox can drop a value again that \
+                      a restarted Redis brought back";
+        self.refuse(*self.ttl.end() > strict.longest, "ttl", remedy)?;
+        self.refuse(self.null_ttl > strict.longest, "null_ttl", remedy)?;
         self.check_strict_redis()?;
-        if self.local.is_some() {
-            return self
-                .wrong("local", "must not be set with `strict`: another process could not be told of a write in time");
-        }
-        if self.under_locks {
-            return self.wrong(
-                "under_locks",
-                "must not be set with `strict`, which serves nothing from memory: choose one of them. `under_locks` is for \
-                 values whose writers all hold the lock of their key",
-            );
-        }
-        Ok(())
+        let remedy = "must not be set with `strict`: another process could not be told of a write in time";
+        self.refuse(self.local.is_some(), "local", remedy)?;
+        let remedy = "must not be set with `strict`, which serves nothing from memory: choose one of them. \
+                      `under_locks` is for values whose writers all hold the lock of their key";
+        self.refuse(self.under_locks, "under_locks", remedy)
     }
 
     fn check_strict_redis(&self) -> Result<(), BuildError> {
@@ -130,13 +97,16 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     fn check_lease(&self) -> Result<Duration, BuildError> {
         let lease = self.lease.unwrap_or(self.load_timeout.saturating_mul(2));
-        if lease < self.load_timeout.saturating_mul(3) / 2 {
-            return self.wrong("lease", "must be at least one and a half times `load_timeout`");
-        }
+        let is_short = lease < self.load_timeout.saturating_mul(3) / 2;
+        self.refuse(is_short, "lease", "must be at least one and a half times `load_timeout`")?;
         Ok(lease)
     }
 
-    fn wrong<T>(&self, setting: &'static str, remedy: &'static str) -> Result<T, BuildError> {
+    fn refuse(&self, is_wrong: bool, setting: &'static str, remedy: &'static str) -> Result<(), BuildError> {
+        if is_wrong { self.wrong(setting, remedy) } else { Ok(()) }
+    }
+
+    fn wrong(&self, setting: &'static str, remedy: &'static str) -> Result<(), BuildError> {
         Err(BuildError::Setting { name: self.name, setting, remedy })
     }
 }

@@ -55,6 +55,6 @@ impl<K: Resource + Send + 'static, V: 'static> CacheBuilder<K, V> {
                 load.load_in(&mut connection, key).await
             })
         });
-        self.loaded_by(loader, load)
+        Self { loader: Some(loader), load_in: Some(load), ..self }
     }
 }

@@ -5,8 +5,6 @@ use crate::cache::Bloom;
 #[cfg(feature = "lz4")]
 use crate::cache::Compression;
 #[cfg(feature = "postgres")]
-use crate::cache::load::LoadInFn;
-#[cfg(feature = "postgres")]
 use crate::cache::{Fates, Relayed, strict::Strict};
 use crate::{
     cache::{
@@ -247,12 +245,6 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             load_in: None,
             ..self
         }
-    }
-
-    /// Sets the two forms of one loader.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn loaded_by(self, loader: LoadFn<K, V>, load_in: LoadInFn<K, V>) -> Self {
-        Self { loader: Some(loader), load_in: Some(load_in), ..self }
     }
 
     /// How several values are loaded at once, for [`Cache::get_many`](crate::Cache::get_many). The loader returns pairs

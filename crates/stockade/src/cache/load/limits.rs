@@ -1,12 +1,4 @@
-use std::{
-    fmt,
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock};
 use tokio::{
@@ -50,8 +42,8 @@ pub struct Limits(Arc<Shared>);
 struct Shared {
     running: Semaphore,
     max_loads: usize,
-    waiting: AtomicUsize,
-    max_waiting: usize,
+    /// The places in the queue.
+    waiting: Semaphore,
     rate: Option<DefaultDirectRateLimiter>,
     breaker: Breaker,
     spare: Spare,
@@ -103,20 +95,20 @@ impl Limits {
     #[must_use]
     pub fn new(max_loads: usize, per_second: Option<NonZeroU32>) -> Self {
         assert!(max_loads > 0, "a cache that may run no load can't answer: give at least 1");
+        let max_loads = max_loads.min(Semaphore::MAX_PERMITS);
         Self(Arc::new(Shared {
-            running: Semaphore::new(max_loads.min(Semaphore::MAX_PERMITS)),
+            running: Semaphore::new(max_loads),
             max_loads,
-            waiting: AtomicUsize::new(0),
-            max_waiting: max_loads.saturating_mul(WAITING_PER_LOAD),
+            waiting: Semaphore::new(max_loads.saturating_mul(WAITING_PER_LOAD).min(Semaphore::MAX_PERMITS)),
             rate: per_second.map(|rate| RateLimiter::direct(Quota::per_second(rate))),
             breaker: Breaker::new("database"),
-            spare: Spare::of(max_loads.min(Semaphore::MAX_PERMITS), per_second),
+            spare: Spare::of(max_loads, per_second),
         }))
     }
 
     /// How many loads may run at a time.
     pub(crate) fn width(&self) -> usize {
-        self.0.max_loads.min(Semaphore::MAX_PERMITS)
+        self.0.max_loads
     }
 
     /// Whether the database counts as down, so that no load is tried.
@@ -203,22 +195,8 @@ impl Spare {
 
 impl Shared {
     async fn queue(&self, wait: Duration) -> Result<SemaphorePermit<'_>, Duration> {
-        struct Waits<'a>(&'a AtomicUsize);
-        impl Drop for Waits<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waits = Waits(&self.waiting);
-        if before >= self.max_waiting {
-            return Err(wait);
-        }
-        match timeout(wait, self.running.acquire()).await {
-            Ok(Ok(running)) => Ok(running),
-            Ok(Err(_)) | Err(_) => Err(wait),
-        }
+        let _waits = self.waiting.try_acquire().map_err(|_| wait)?;
+        timeout(wait, self.running.acquire()).await.ok().and_then(Result::ok).ok_or(wait)
     }
 }
 
@@ -245,7 +223,7 @@ impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limits")
             .field("free", &self.0.running.available_permits())
-            .field("waiting", &self.0.waiting)
+            .field("free_in_queue", &self.0.waiting.available_permits())
             .finish_non_exhaustive()
     }
 }

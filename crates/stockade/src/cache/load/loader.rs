@@ -84,10 +84,6 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         }
     }
 
-    pub(crate) fn loads_batches(&self) -> bool {
-        self.load_batch.is_some()
-    }
-
     /// As [`Loader::run`], for several keys, which count as one load. If `admission` is given, the load uses it instead
     /// of asking the limits for one.
     pub(crate) async fn run_batch(
@@ -148,36 +144,34 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         let loading = loading.instrument(spans::cache_load(self.name, names.len()));
         let ended = tokio::select! {
             biased;
-            () = self.aborting.cancelled() => End::Cancelled,
+            () = self.aborting.cancelled() => Err(CacheError::ShuttingDown),
             ended = timeout(self.time, loading) => match ended {
-                Ok(Ok(Ok(loaded))) => End::Loaded(loaded),
-                Ok(Ok(Err(error))) => End::Failed(error),
-                Ok(Err(_panic)) => End::Panicked,
-                Err(_) => End::TimedOut,
+                Ok(Ok(loaded)) => loaded.map_err(CacheError::Load),
+                Ok(Err(_panic)) => Err(CacheError::Panicked),
+                Err(_) => Err(CacheError::Timeout(self.time)),
             }
         };
         let took = began.elapsed();
-        running.ended(ended.counted(end));
+        running.ended(match &ended {
+            Ok(loaded) => end(loaded),
+            Err(CacheError::Timeout(_)) => LoadEnd::Timeout,
+            Err(CacheError::ShuttingDown) => LoadEnd::Cancelled,
+            Err(_) => LoadEnd::Error,
+        });
         metrics::observe(CACHE_LOAD, &[tag("cache", self.name)], took);
-        self.report(&ended, names, admission);
-        match ended {
-            End::Loaded(loaded) => Ok(Load { loaded, took, mark }),
-            End::Failed(error) => Err(CacheError::Load(error)),
-            End::TimedOut => Err(CacheError::Timeout(self.time)),
-            End::Panicked => Err(CacheError::Panicked),
-            End::Cancelled => Err(CacheError::ShuttingDown),
-        }
+        self.report(ended.as_ref().err(), names, admission);
+        Ok(Load { loaded: ended?, took, mark })
     }
 
     /// Logs a failure and reports to the breaker. A key that fails again says nothing new about the database, so only
     /// the first failure is reported. The probe of an open breaker has to say something: it reports any failure, unless
     /// other rows were loaded since the key first failed.
-    fn report<T>(&self, ended: &End<T>, names: &[&Key], admission: Admission<'_>) {
+    fn report(&self, failure: Option<&CacheError>, names: &[&Key], admission: Admission<'_>) {
         let cache = self.name;
-        match ended {
+        match failure {
             // Whether the values are accepted is found out later. The database did its part.
-            End::Loaded(_) => admission.succeeded(),
-            End::Failed(error) => {
+            None => admission.succeeded(),
+            Some(CacheError::Load(error)) => {
                 let news = self.failing.failed(names, admission.loads());
                 tracing::warn!(cache, error = %Chain(error.as_ref()), "load failed");
                 if is_of_the_row(error) {
@@ -186,18 +180,18 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
                     admission.failed();
                 }
             }
-            End::TimedOut => {
+            Some(CacheError::Timeout(_)) => {
                 tracing::warn!(cache, limit = ?self.time, "load took too long");
                 if counts(self.failing.failed(names, admission.loads()), &admission) {
                     admission.failed();
                 }
             }
             // A panic and a shutdown say nothing about the database.
-            End::Panicked => {
+            Some(CacheError::Panicked) => {
                 self.failing.failed(names, AT_FAULT);
                 tracing::error!(cache, "loader panicked");
             }
-            End::Cancelled => {}
+            Some(_) => {}
         }
     }
 }
@@ -214,36 +208,12 @@ fn counts(news: News, admission: &Admission<'_>) -> bool {
     }
 }
 
-enum End<T> {
-    Loaded(T),
-    Failed(LoadError),
-    TimedOut,
-    Panicked,
-    Cancelled,
-}
-
-impl<T> End<T> {
-    fn counted(&self, loaded_as: impl Fn(&T) -> LoadEnd) -> LoadEnd {
-        match self {
-            Self::Loaded(loaded) => loaded_as(loaded),
-            Self::Failed(_) | Self::Panicked => LoadEnd::Error,
-            Self::TimedOut => LoadEnd::Timeout,
-            Self::Cancelled => LoadEnd::Cancelled,
-        }
-    }
-}
-
 /// An error with its sources, for the log.
 struct Chain<'a>(&'a dyn std::error::Error);
 
 impl std::fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
+        std::iter::successors(self.0.source(), |&error| error.source()).try_for_each(|error| write!(f, ": {error}"))
     }
 }

@@ -28,14 +28,8 @@ impl RowError {
 
 /// Whether the error or one of its sources says that the row is at fault.
 pub(crate) fn is_of_the_row(error: &LoadError) -> bool {
-    let mut reason: Option<&(dyn Error + 'static)> = Some(error.as_ref());
-    while let Some(error) = reason {
-        if error.is::<RowError>() || is_of_sqlx(error) {
-            return true;
-        }
-        reason = error.source();
-    }
-    false
+    let error: &(dyn Error + 'static) = error.as_ref();
+    std::iter::successors(Some(error), |&error| error.source()).any(|error| error.is::<RowError>() || is_of_sqlx(error))
 }
 
 #[cfg(feature = "postgres")]

@@ -75,7 +75,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         cold: Vec<(Key, &K, Missing<V>)>,
     ) -> Vec<(Key, Result<Lookup<V>, CacheError>)> {
         let lanes = Semaphore::new(self.loader.limits.width());
-        let together = self.loader.loads_batches() && cold.len() > 1;
+        let together = self.loader.load_batch.is_some() && cold.len() > 1;
         let (mut flyers, mut arrivals) = (Vec::new(), Vec::with_capacity(cold.len()));
         for (name, key, missing) in cold {
             // A key whose load failed lately could make the load of all the others fail.

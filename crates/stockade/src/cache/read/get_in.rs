@@ -3,7 +3,7 @@ use sqlx::PgConnection;
 use tokio::time::timeout;
 
 use crate::{
-    cache::{Cache, CacheError, Loaded, stats::TxRead},
+    cache::{Cache, CacheError, Loaded, stats::LoadEnd},
     resource::{Key, Resource},
 };
 
@@ -34,10 +34,10 @@ where
         let load = core.load_in.as_ref().ok_or(CacheError::NotInTransaction(core.settings.name))?;
         let limit = core.settings.load_timeout;
         let (ended, found) = match timeout(limit, load.load_in(connection, key.clone())).await {
-            Ok(Ok(Loaded { value: Some(value), .. })) => (TxRead::Ok, Ok(Some(value))),
-            Ok(Ok(Loaded { value: None, .. })) => (TxRead::Absent, Ok(None)),
-            Ok(Err(error)) => (TxRead::Error, Err(CacheError::Load(error))),
-            Err(_) => (TxRead::Timeout, Err(CacheError::Timeout(limit))),
+            Ok(Ok(Loaded { value: Some(value), .. })) => (LoadEnd::Ok, Ok(Some(value))),
+            Ok(Ok(Loaded { value: None, .. })) => (LoadEnd::Absent, Ok(None)),
+            Ok(Err(error)) => (LoadEnd::Error, Err(CacheError::Load(error))),
+            Err(_) => (LoadEnd::Timeout, Err(CacheError::Timeout(limit))),
         };
         core.counters.read_in_tx(core.settings.name, ended);
         found

@@ -1,4 +1,4 @@
-use std::{pin::pin, time::Duration};
+use std::pin::pin;
 
 use tokio::time::timeout;
 
@@ -49,7 +49,7 @@ impl<K: Sync, V: Send + Sync> Core<K, V> {
         if let Some(soft) = soft
             && stale().is_some()
         {
-            match timeout(left(fetching + soft), work.as_mut()).await {
+            match timeout((fetching + soft).remaining(), work.as_mut()).await {
                 Ok(done) => return Ok(done),
                 Err(_) => {
                     if let Some(found) = stale() {
@@ -59,10 +59,6 @@ impl<K: Sync, V: Send + Sync> Core<K, V> {
             }
         }
         let Some(hard) = hard else { return Ok(work.await) };
-        timeout(left(called + hard), work).await.map_err(|_| stale().ok_or(CacheError::Timeout(hard)))
+        timeout((called + hard).remaining(), work).await.map_err(|_| stale().ok_or(CacheError::Timeout(hard)))
     }
-}
-
-fn left(until: Instant) -> Duration {
-    until.since(Instant::now())
 }

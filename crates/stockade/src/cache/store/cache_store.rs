@@ -89,7 +89,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn invalidate(&self, keys: &[Key]) -> Outcomes<()> {
         match self {
             Self::Memory(memory) => {
-                memory.invalidate(keys);
+                memory.leases.void(keys);
                 keys.iter().map(|_| Ok(())).collect()
             }
             Self::Redis(remote) => remote.invalidate(keys).await,
@@ -102,7 +102,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         match self {
             Self::Memory(memory) => {
                 if tags.iter().any(Tag::is_all) {
-                    memory.clear();
+                    // The caller flushes the values.
+                    memory.leases.void_all();
                 }
                 tags.iter().map(|_| Ok(())).collect()
             }
@@ -123,7 +124,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// Ends an intent. Returns for each key whether the intent was still there.
     pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
         match self {
-            Self::Memory(memory) => keys.iter().map(|key| Ok(memory.end(std::slice::from_ref(key), id))).collect(),
+            Self::Memory(memory) => keys.iter().map(|key| Ok(memory.end(key, id))).collect(),
             Self::Redis(remote) => remote.end(keys, id).await,
         }
     }
@@ -131,7 +132,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// At most `count` of the standing intents, from rank `from` on.
     pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
         match self {
-            Self::Memory(memory) => Ok(memory.announced(from, count)),
+            Self::Memory(memory) => Ok(memory.intents.standing(from, count)),
             Self::Redis(remote) => remote.announced(from, count).await,
         }
     }
@@ -176,13 +177,13 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     /// Whether the store can be asked now.
     pub(crate) fn is_up(&self) -> bool {
-        self.remote().is_none_or(|remote| remote.is_up())
+        self.remote().is_none_or(|remote| remote.servers.are_well())
     }
 
     /// Is notified when a load of the key ends or the key is invalidated. Must be made before the lease is asked for.
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         match self {
-            Self::Memory(memory) => memory.watch(key),
+            Self::Memory(memory) => memory.leases.watch(key),
             Self::Redis(remote) => remote.subscription.wakes.watch(key.as_str()),
         }
     }

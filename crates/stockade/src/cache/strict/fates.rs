@@ -25,10 +25,10 @@ pub(crate) type Relayed = Arc<dyn Fn(&'static str) -> BoxFuture<'static, Result<
 #[derive(Clone)]
 pub(crate) struct Strict {
     fates: Fates,
-    relayed: Relayed,
+    pub(crate) relayed: Relayed,
     /// The longest lifetime of a value. Invalidations that a run of the store may have lost are repeated for this long,
     /// so no value may live longer.
-    longest: Duration,
+    pub(crate) longest: Duration,
     asked: Arc<Mutex<HashMap<Arc<str>, Instant>>>,
     pub(crate) sweep: Arc<Sweep>,
 }
@@ -36,14 +36,6 @@ pub(crate) struct Strict {
 impl Strict {
     pub(crate) fn new(fates: Fates, relayed: Relayed, longest: Duration) -> Self {
         Self { fates, relayed, longest, asked: Arc::default(), sweep: Arc::default() }
-    }
-
-    pub(crate) async fn is_relayed(&self, cache: &'static str) -> Result<bool, LoadError> {
-        (self.relayed)(cache).await
-    }
-
-    pub(crate) fn longest(&self) -> Duration {
-        self.longest
     }
 
     /// Those of `intents` that this process did not ask about within the last second.

@@ -55,20 +55,14 @@ struct Left<K> {
     news: Duration,
 }
 
-impl<K, V> Clone for Chunk<K, V> {
-    fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), progress: self.progress.clone(), stop: self.stop.clone() }
-    }
-}
-
 impl<K: CacheKey, V: CacheValue> Chunk<K, V> {
-    pub(super) async fn warm(self, keys: Vec<K>) {
+    pub(super) async fn warm(self: Arc<Self>, keys: Vec<K>) {
         let missing = self.missing(self.named(keys)).await;
-        let batches = self.core.loader.loads_batches();
+        let batches = self.core.loader.load_batch.is_some();
         let loads: Vec<_> =
             if batches { vec![missing] } else { missing.into_iter().map(|missing| vec![missing]).collect() };
         // On tasks of the cache: a load that is dropped half-way would leave its lease behind.
-        let loads: Vec<_> = loads.into_iter().map(|load| self.core.spawn(self.clone().load(load))).collect();
+        let loads: Vec<_> = loads.into_iter().map(|load| self.core.spawn(Arc::clone(&self).load(load))).collect();
         join_all(loads).await;
     }
 
@@ -135,7 +129,7 @@ impl<K: CacheKey, V: CacheValue> Chunk<K, V> {
     }
 
     /// Loads the keys. A key that somebody else loads is tried again after that load, if it is still missing.
-    async fn load(self, mut keys: Vec<Missing<K>>) {
+    async fn load(self: Arc<Self>, mut keys: Vec<Missing<K>>) {
         for _ in 0..ATTEMPTS {
             if keys.is_empty() {
                 break;

@@ -108,10 +108,8 @@ where
         let progress = &end.0;
         let stop = CancellationToken::new();
         let _stop = stop.clone().drop_guard();
-        let chunks = keys.ready_chunks(chunk.get()).map(|keys| {
-            let chunk = Chunk { core: Arc::clone(&core), progress: progress.clone(), stop: stop.clone() };
-            chunk.warm(keys)
-        });
+        let warm = Arc::new(Chunk { core: Arc::clone(&core), progress: progress.clone(), stop: stop.clone() });
+        let chunks = keys.ready_chunks(chunk.get()).map(|keys| Arc::clone(&warm).warm(keys));
         let state = tokio::select! {
             biased;
             () = core.loader.closing.cancelled() => WarmState::ShuttingDown,

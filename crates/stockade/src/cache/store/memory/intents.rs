@@ -20,23 +20,17 @@ impl Intents {
         }
     }
 
-    /// Ends an intent on these keys. Returns whether it was there for all of them.
-    pub(crate) fn end(&self, keys: &[Key], id: &str) -> bool {
+    /// Ends an intent on this key. Returns whether it was there.
+    pub(crate) fn end(&self, key: &Key, id: &str) -> bool {
         let mut table = self.0.lock();
-        let mut all = true;
-        for key in keys {
-            let Some(intents) = table.get_mut(key) else {
-                all = false;
-                continue;
-            };
-            let before = intents.len();
-            intents.retain(|(intent, _)| &*intent.id != id);
-            all &= intents.len() < before;
-            if intents.is_empty() {
-                table.remove(key);
-            }
+        let Some(intents) = table.get_mut(key) else { return false };
+        let before = intents.len();
+        intents.retain(|(intent, _)| &*intent.id != id);
+        let ended = intents.len() < before;
+        if intents.is_empty() {
+            table.remove(key);
         }
-        all
+        ended
     }
 
     /// At most `count` of the standing intents, from number `from` on.
@@ -66,10 +60,10 @@ mod tests {
         let keys = std::slice::from_ref(&key);
         intents.begin(keys, &intent("one"));
         intents.begin(keys, &intent("two"));
-        assert!(intents.end(keys, "one"));
-        assert!(!intents.end(keys, "one"));
+        assert!(intents.end(&key, "one"));
+        assert!(!intents.end(&key, "one"));
         assert_eq!(intents.of(&key), Some(Vec::new()));
-        assert!(intents.end(keys, "two"));
+        assert!(intents.end(&key, "two"));
         assert_eq!(intents.of(&key), None);
     }
 }

@@ -4,7 +4,7 @@ use super::{intents::Intents, leases::Leases};
 use crate::{
     cache::{
         local::{Local, Reservation},
-        store::{Filled, Hold, Lease, Read, Token, Wake, Want},
+        store::{Filled, Hold, Lease, Read, Token, Want},
         strict::Intent,
         value::Entry,
     },
@@ -16,8 +16,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Memory<V> {
     local: Arc<Local<V>>,
-    intents: Intents,
-    leases: Leases,
+    pub(in crate::cache::store) intents: Intents,
+    pub(in crate::cache::store) leases: Leases,
     hold_off: Duration,
 }
 
@@ -64,31 +64,14 @@ impl<V> Memory<V> {
         self.leases.end(key, token, || self.local.hold(key, window));
     }
 
-    pub(crate) fn invalidate(&self, keys: &[Key]) {
-        self.leases.void(keys);
-    }
-
-    /// Voids all leases. The caller must flush the values.
-    pub(crate) fn clear(&self) {
-        self.leases.void_all();
-    }
-
     pub(crate) fn begin(&self, keys: &[Key], intent: &Intent) {
         self.intents.begin(keys, intent);
         self.leases.void(keys);
     }
 
-    pub(crate) fn announced(&self, from: usize, count: usize) -> Vec<(Key, Intent)> {
-        self.intents.standing(from, count)
-    }
-
-    pub(crate) fn end(&self, keys: &[Key], id: &str) -> bool {
-        let ended = self.intents.end(keys, id);
-        self.leases.void(keys);
+    pub(crate) fn end(&self, key: &Key, id: &str) -> bool {
+        let ended = self.intents.end(key, id);
+        self.leases.void(std::slice::from_ref(key));
         ended
-    }
-
-    pub(crate) fn watch(&self, key: &Key) -> Wake {
-        self.leases.watch(key)
     }
 }

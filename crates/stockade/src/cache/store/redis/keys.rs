@@ -9,7 +9,8 @@ pub(super) struct Keys {
     /// The prefixes of all keys of a bucket.
     heads: Heads,
     name: &'static str,
-    process: String,
+    /// The name of this process, under which it waits for the end of other loads.
+    pub(super) process: String,
 }
 
 impl Keys {
@@ -89,11 +90,6 @@ impl Keys {
 
     pub(super) fn inbox(&self) -> String {
         format!("{}{}", self.inbox_prefix(), self.process)
-    }
-
-    /// The name of this process, under which it waits for the end of other loads.
-    pub(super) fn process(&self) -> &str {
-        &self.process
     }
 }
 

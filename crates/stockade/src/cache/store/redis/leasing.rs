@@ -30,7 +30,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let args = vec![
             token.as_bytes().to_vec(),
             millis(self.settings.lease),
-            self.subscription.keys.process().as_bytes().to_vec(),
+            self.subscription.keys.process.as_bytes().to_vec(),
             kind.to_vec(),
             u8::from(has_fallback).to_string().into_bytes(),
             millis(self.settings.hold_off),
@@ -140,7 +140,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
-        if let Err(error) = self.call(&ABORT, key, self.aborting(key, token, hold)).await {
+        let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, hold));
+        if let Err(error) = self.call_on(&ABORT, key.bucket(), keys, args).await {
             // The token then ends when its lease expires.
             tracing::debug!(%key, %error, "cache abort failed");
         }

@@ -36,7 +36,7 @@ const WRONG_TYPE: &str = "WRONGTYPE";
 /// The client side of the lease protocol.
 #[derive(Debug)]
 pub(crate) struct Remote<V> {
-    pub(super) servers: Arc<RoutedLink<()>>,
+    pub(in crate::cache::store) servers: Arc<RoutedLink<()>>,
     first_attempt: FirstAttempt,
     pub(in crate::cache::store) subscription: Arc<Subscription<V>>,
     pub(super) settings: Arc<Settings>,
@@ -187,17 +187,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(self.run_id() == Some(run) && stored.stamp.holds(scores))
     }
 
-    /// Calls a script on the keys of `key`. The command is queued at once, before the future is polled. If the server
-    /// does not know the script, and so has not run it, the command is sent again.
-    pub(super) fn call<'a>(
-        &'a self,
-        script: &'static Script,
-        key: &Key,
-        args: Vec<Vec<u8>>,
-    ) -> impl Future<Output = Result<Reply, LinkError>> + Send + use<'a, V> {
-        self.call_on(script, key.bucket(), self.subscription.keys.of(key), args)
-    }
-
+    /// Calls a script. The command is queued at once, before the future is polled. If the server does not know the
+    /// script, and so has not run it, the command is sent again.
     pub(super) fn call_on<'a>(
         &'a self,
         script: &'static Script,
@@ -241,19 +232,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
         let (sent, keys) = (Instant::now(), vec![self.subscription.keys.marker()]);
-        let reply = self
-            .server(Bucket::FIRST)
-            .map_err(unavailable)?
-            .link
-            .call(&TRUST, keys, vec![run.id.as_bytes().to_vec()])
-            .await
-            .map_err(unavailable)?;
+        let server = self.server(Bucket::FIRST).map_err(unavailable)?;
+        let reply = server.link.call(&TRUST, keys, vec![run.id.as_bytes().to_vec()]).await.map_err(unavailable)?;
         self.subscription.joined(run, sent, &Reply::read(TRUST.name, reply).map_err(unavailable)?);
         Ok(())
-    }
-
-    pub(crate) fn is_up(&self) -> bool {
-        self.servers.are_well()
     }
 
     pub(crate) async fn shutdown(&self, limit: Duration) {

@@ -59,18 +59,11 @@ impl Reply {
     }
 }
 
+/// The text of a reply: scripts write numbers as texts too.
 fn bytes(value: Value) -> Option<Vec<u8>> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
-        Value::SimpleString(text) => Some(text.into_bytes()),
-        Value::Okay => Some(b"OK".to_vec()),
-        _ => None,
-    }
+    if let Value::BulkString(bytes) = value { Some(bytes) } else { None }
 }
 
 fn number(value: Value) -> Option<u64> {
-    match value {
-        Value::Int(number) => u64::try_from(number).ok(),
-        value => std::str::from_utf8(&bytes(value)?).ok()?.parse().ok(),
-    }
+    std::str::from_utf8(&bytes(value)?).ok()?.parse().ok()
 }

@@ -38,7 +38,8 @@ pub(crate) struct Envelope {
     max: usize,
     fingerprint: u64,
     field: String,
-    meaning: u64,
+    /// A number for the name of the type and its schema, the same for every codec and compression.
+    pub(crate) meaning: u64,
 }
 
 #[derive(Debug)]
@@ -87,12 +88,6 @@ impl Envelope {
     /// A short text that sets the Redis fields of these values apart from those of other versions of the program.
     pub(crate) fn fingerprint(&self) -> &str {
         &self.field
-    }
-
-    /// A number for the name of the type and its schema, the same for every codec and compression.
-    #[cfg(feature = "axum")]
-    pub(crate) fn meaning(&self) -> u64 {
-        self.meaning
     }
 
     fn head(&self, form: u8) -> [u8; HEAD] {

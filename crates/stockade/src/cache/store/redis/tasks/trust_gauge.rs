@@ -32,7 +32,7 @@ pub(crate) async fn show<V: Send + Sync + 'static>(
             && let Some(strict) = &unasked
         {
             since = Instant::now();
-            match stop.run_until_cancelled(strict.is_relayed(cache)).await {
+            match stop.run_until_cancelled((strict.relayed)(cache)).await {
                 Some(Ok(false)) => {
                     tell_of_none(cache);
                     unasked = None;
