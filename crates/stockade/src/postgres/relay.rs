@@ -3,10 +3,7 @@ use std::{sync::Arc, time::Duration};
 use sqlx::PgPool;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    RelayError,
-    relaying::{Reapplied, Worker},
-};
+use super::{RelayError, relaying::Worker, replay::Replay};
 use crate::cache::Invalidator;
 
 /// Applies the invalidations that their committers could not, and forgets old ones.
@@ -70,7 +67,7 @@ impl Relay {
     ///
     /// [`RelayError`]. Call it again then.
     pub async fn reapply(&self) -> Result<u64, RelayError> {
-        let Reapplied { rows, refusal } = self.worker.reapply_all().await?;
+        let Replay { rows, refusal, .. } = self.worker.reapply_all().await?;
         refusal.map_or(Ok(rows), Err)
     }
 

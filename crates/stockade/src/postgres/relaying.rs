@@ -13,7 +13,7 @@ use super::{
     presence::Presence,
     refusals::Refusals,
     registry::PoolState,
-    replay::{self, Replay},
+    replay::Replay,
     vouching::Vouching,
 };
 use crate::{cache::Invalidator, clock::Instant, metrics};
@@ -43,8 +43,6 @@ pub(super) struct Worker {
     state: Arc<PoolState>,
     caches: Vec<Invalidator>,
     names: Vec<&'static str>,
-    /// One for each cache.
-    vouching: Vec<Vouching>,
     refusals: Refusals,
     presence: Presence,
     /// When intents were swept last.
@@ -55,24 +53,15 @@ pub(super) struct Worker {
     pub(super) replay_share: Duration,
 }
 
-/// The outcome of applying every kept row again.
-pub(super) struct Reapplied {
-    pub(super) rows: u64,
-    /// The error of the last row that was refused.
-    pub(super) refusal: Option<RelayError>,
-}
-
 impl Worker {
     /// Idle as yet.
     pub(super) fn new(pool: PgPool, caches: Vec<Invalidator>) -> Self {
         let names: Vec<_> = caches.iter().map(Invalidator::name).collect();
         let state = PoolState::of(&pool);
         state.collect();
-        let vouching = caches.iter().map(|_| Vouching::default()).collect();
-        let refusals = Refusals::of(&names);
-        let (presence, swept) = (Presence::default(), Mutex::default());
+        let (refusals, presence, swept) = (Refusals::default(), Presence::default(), Mutex::default());
         let (round_limit, replay_share) = (ROUND_LIMIT, REPLAY_SHARE);
-        Self { pool, state, caches, names, vouching, refusals, presence, swept, round_limit, replay_share }
+        Self { pool, state, caches, names, refusals, presence, swept, round_limit, replay_share }
     }
 
     /// Works until it is stopped.
@@ -81,8 +70,11 @@ impl Worker {
         let mut rounds = 0_u32;
         // Whether it was logged that a round was cut off.
         let mut told = false;
+        // One for each cache.
+        let mut vouching: Vec<_> = self.caches.iter().map(|_| None).collect();
         loop {
-            let round = tokio::time::timeout(self.round_limit, self.round(rounds.is_multiple_of(DELETE_EVERY)));
+            let round = self.round(rounds.is_multiple_of(DELETE_EVERY), &mut vouching);
+            let round = tokio::time::timeout(self.round_limit, round);
             let pause = match stop.run_until_cancelled(round).await {
                 None => break,
                 Some(Ok(Ok(more))) => {
@@ -116,16 +108,14 @@ impl Worker {
     }
 
     /// Applies the kept rows of all its caches.
-    pub(super) async fn reapply_all(&self) -> Result<Reapplied, RelayError> {
+    pub(super) async fn reapply_all(&self) -> Result<Replay, RelayError> {
         let mut replay = Replay::new(i64::MAX);
-        while let Some(batch) = replay::batch(&self.pool, &self.caches, &self.names, replay.last).await? {
-            replay.note(batch);
-        }
-        Ok(Reapplied { rows: replay.rows, refusal: replay.refusal })
+        while replay.go_on(&self.pool, &self.caches, &self.names).await? {}
+        Ok(replay)
     }
 
     /// One round. Returns whether more rows are waiting. Dropping the future is harmless: its rows are unlocked.
-    async fn round(&self, delete: bool) -> Result<bool, RelayError> {
+    async fn round(&self, delete: bool, vouching: &mut [Option<Vouching>]) -> Result<bool, RelayError> {
         if let Err(error) = self.presence.say(&self.pool, &self.names).await {
             tracing::debug!(%error, "others may not know that a relay runs");
         }
@@ -133,12 +123,12 @@ impl Worker {
         let lag = outbox::lag(&self.pool, &self.names).await.map_err(RelayError::Sqlx)?;
         metrics::gauge(metrics::OUTBOX_LAG, &[], lag);
         let applied = if lag >= GRACE.as_secs_f64() { self.apply_pending().await } else { Ok(false) };
-        self.refusals.count(&self.pool, lag >= GRACE.as_secs_f64()).await.map_err(RelayError::Sqlx)?;
+        self.refusals.count(&self.pool, &self.names, lag >= GRACE.as_secs_f64()).await.map_err(RelayError::Sqlx)?;
         if delete {
             self.delete_old().await.map_err(RelayError::Sqlx)?;
         }
         // A cache that takes no invalidations must not delay the vouching for other caches.
-        self.vouch().await?;
+        self.vouch(vouching).await?;
         self.sweep().await;
         applied
     }
@@ -169,18 +159,18 @@ impl Worker {
     }
 
     /// Vouches for new runs of stores, once every invalidation that they may have lost was applied again.
-    async fn vouch(&self) -> Result<(), RelayError> {
+    async fn vouch(&self, vouching: &mut [Option<Vouching>]) -> Result<(), RelayError> {
         let mut failure = None;
-        for (cache, vouching) in self.caches.iter().zip(&self.vouching) {
-            let vouched = match &cache.0.unsure_run() {
-                Some(run) => {
-                    let (pool, caches, share) = (&self.pool, &self.caches[..], self.replay_share);
-                    NewRun { pool, caches, cache, run, vouching, share }.vouch().await
-                }
-                None => Ok(true),
+        for (cache, known) in self.caches.iter().zip(vouching) {
+            let Some(run) = cache.0.unsure_run() else {
+                *known = None;
+                continue;
             };
+            let (pool, caches, share) = (&self.pool, &self.caches[..], self.replay_share);
+            let vouching = Vouching::of(known, run, Instant::now());
+            let vouched = NewRun { pool, caches, cache, vouching, share }.vouch().await;
             match vouched {
-                Ok(true) => vouching.is_over(),
+                Ok(true) => *known = None,
                 Ok(false) => {}
                 Err(error) => failure = Some(error),
             }

@@ -28,7 +28,7 @@ const STRICT_BATCH: i64 = 256;
 #[derive(Debug)]
 pub(super) struct Replay {
     /// The id of the last row that was applied again.
-    pub(super) last: i64,
+    last: i64,
     /// No row that was there at the beginning has a higher id, unless it has replaced others since.
     newest: i64,
     /// Whether it went on in another round than the one in which it began.
@@ -36,14 +36,6 @@ pub(super) struct Replay {
     pub(super) rows: u64,
     /// The error of the last row that was refused.
     pub(super) refusal: Option<RelayError>,
-}
-
-/// Rows that were applied again.
-#[derive(Debug)]
-pub(super) struct Batch {
-    last: i64,
-    rows: u64,
-    refusal: Option<RelayError>,
 }
 
 impl Replay {
@@ -56,32 +48,28 @@ impl Replay {
         self.resumed = true;
     }
 
-    pub(super) fn note(&mut self, batch: Batch) {
-        self.last = batch.last;
-        self.rows += batch.rows;
-        self.refusal = batch.refusal.or(self.refusal.take());
+    /// Applies the next kept rows of these caches. `false` if there are no more. It skips a row that is refused, and
+    /// fails when a store does not answer.
+    pub(super) async fn go_on(
+        &mut self,
+        pool: &PgPool,
+        caches: &[Invalidator],
+        names: &[&'static str],
+    ) -> Result<bool, RelayError> {
+        let is_strict = caches.iter().filter(|cache| names.contains(&cache.name())).all(|cache| cache.0.is_strict());
+        let limit = if is_strict { STRICT_BATCH } else { BATCH };
+        let rows = outbox::after(pool, names, self.last, limit).await.map_err(RelayError::Sqlx)?;
+        let Some(end) = rows.last() else { return Ok(false) };
+        let applied = apply(caches, &rows).await;
+        applied.outage.map_or(Ok(()), Err)?;
+        self.last = end.id;
+        self.rows += u64::try_from(rows.len()).unwrap_or_default();
+        self.refusal = applied.refusal.or(self.refusal.take());
+        Ok(true)
     }
 
     /// Up to which id no row may wait to be applied at the end. `None` if it took one round.
     pub(super) fn settles(&self) -> Option<i64> {
         self.resumed.then_some(self.newest)
     }
-}
-
-/// Applies the kept rows of these caches that follow `last`. `None` if there are no more. It skips a row that is
-/// refused, and fails when a store does not answer.
-pub(super) async fn batch(
-    pool: &PgPool,
-    caches: &[Invalidator],
-    names: &[&'static str],
-    last: i64,
-) -> Result<Option<Batch>, RelayError> {
-    let is_strict = caches.iter().filter(|cache| names.contains(&cache.name())).all(|cache| cache.0.is_strict());
-    let limit = if is_strict { STRICT_BATCH } else { BATCH };
-    let rows = outbox::after(pool, names, last, limit).await.map_err(RelayError::Sqlx)?;
-    let Some(end) = rows.last() else { return Ok(None) };
-    let applied = apply(caches, &rows).await;
-    applied.outage.map_or(Ok(()), Err)?;
-    let count = u64::try_from(rows.len()).unwrap_or_default();
-    Ok(Some(Batch { last: end.id, rows: count, refusal: applied.refusal }))
 }

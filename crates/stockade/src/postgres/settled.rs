@@ -62,9 +62,4 @@ impl Writing {
         let writes: bool = sqlx::query_scalar(WRITES).bind(&self.next).fetch_one(pool).await?;
         sqlx::query_scalar(OVER).bind(&self.next).bind(writes).fetch_one(pool).await
     }
-
-    /// The id that is above theirs.
-    pub(super) fn below(&self) -> &str {
-        &self.next
-    }
 }
