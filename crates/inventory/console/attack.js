@@ -1,7 +1,7 @@
 // One attack: what it does, a button, both sides on one chart, the verdict and the numbers.
 
 import { Chart } from "./chart.js";
-import { element, look, say } from "./dom.js";
+import { element, look, say, table } from "./dom.js";
 import { count, perSecond, seconds } from "./format.js";
 
 const SIDES = [
@@ -140,15 +140,13 @@ export class AttackCard {
 /** What the other schemes of the lab made of the same sale, or why that is not known. */
 function schemes(all) {
   const figures = ["Sold", "More than there were", "Lost from the stock"];
-  const titles = ["Scheme of the lab", ...figures].map((title) => element("th", { scope: "col" }, title));
-  const head = element("tr", {}, ...titles);
   const rows = all.map(({ scheme, title, sold, oversold, lost, missing }) => {
     const cells = missing
       ? [element("td", { colspan: figures.length, class: "soft" }, missing)]
       : [sold, oversold, lost].map((many, place) => element("td", { "data-head": figures[place] }, count(many)));
     return element("tr", { "data-scheme": scheme }, element("th", { scope: "row" }, title), ...cells);
   });
-  return element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...rows));
+  return table({ class: "numbers" }, ["Scheme of the lab", ...figures], rows);
 }
 
 /** A title within a sentence. */

@@ -13,22 +13,17 @@ export const WHY =
 const RUNNING_MS = 400;
 const IDLE_MS = 3000;
 
-export class Attacks {
+export class Attacks extends Poll {
   #admin;
   #access;
   #parts;
   #cards = new Map();
-  #poll;
 
   /** `parts`: the elements of the tab, by name. */
   constructor(parts, admin, access) {
+    super(admin, access, IDLE_MS, (isOld) => this.#ask(isOld));
     [this.#parts, this.#admin, this.#access] = [parts, admin, access];
-    this.#poll = new Poll(admin, access, IDLE_MS, (isOld) => this.#ask(isOld));
     parts.stop.addEventListener("click", () => this.#stop());
-  }
-
-  open(isOpen) {
-    this.#poll.open(isOpen);
   }
 
   /** Often while an attack runs. */
@@ -65,7 +60,7 @@ export class Attacks {
     } catch (error) {
       this.#access.refused(error);
     }
-    this.#poll.now();
+    this.now();
   }
 
   /** Returns what it was refused for, which its card says: the note of the tab may be out of sight. */
@@ -77,7 +72,7 @@ export class Attacks {
       if (!(error instanceof Refused)) throw error;
       return error.message;
     } finally {
-      this.#poll.now();
+      this.now();
     }
   }
 }

@@ -32,31 +32,26 @@ function filter(state) {
   return state.ready ? fill : `not ready: every SKU is looked up. ${fill}`;
 }
 
-export class Cache {
+export class Cache extends Poll {
   #admin;
   #access;
   #parts;
   #facts;
-  #poll;
 
   /** `parts`: the elements of the tab, by name. */
   constructor(parts, admin, access) {
+    super(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
     [this.#parts, this.#admin, this.#access] = [parts, admin, access];
     this.#facts = FACTS.map(([name]) => {
       const value = element("dd", {}, "–");
       parts.facts.append(element("div", {}, element("dt", {}, name), value));
       return value;
     });
-    this.#poll = new Poll(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
     admin.watch(() => this.#clear());
     parts["form-key"].addEventListener("submit", (event) => {
       event.preventDefault();
       if (parts.key.value) this.#look(parts.key.value);
     });
-  }
-
-  open(isOpen) {
-    this.#poll.open(isOpen);
   }
 
   #clear() {

@@ -1,6 +1,6 @@
 // What is cached of one SKU: a row for each tier, and a sentence about its load.
 
-import { element } from "./dom.js";
+import { element, table } from "./dom.js";
 import { count, seconds, span } from "./format.js";
 
 const COLUMNS = ["Where", "State", "Age", "Expires", "Load took", "Version", "Tags"];
@@ -9,11 +9,9 @@ const COLUMNS = ["Where", "State", "Age", "Expires", "Load took", "Version", "Ta
 export function cached({ sku, local, redis, fetching, lease_ms: lease }) {
   const title = element("h3", { tabindex: "-1" }, "Cached of ");
   title.append(element("span", { class: "name" }, sku));
-  const head = element("tr", {}, ...COLUMNS.map((text) => element("th", { scope: "col" }, text)));
   const rows = [row("Memory of this instance", "local", local), row("Redis", "redis", redis)];
-  const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
   const load = element("p", { "data-load": "" }, loading(fetching, lease));
-  return [title, element("div", { class: "table found" }, table), load];
+  return [title, element("div", { class: "table found" }, table({}, COLUMNS, rows)), load];
 }
 
 function row(name, tier, kept) {

@@ -17,3 +17,10 @@ export function say(target, text) {
 export function look(target, name) {
   if (target.className !== name) target.className = name;
 }
+
+/** A table with these heads of columns, and rows. */
+export function table(properties, columns, rows) {
+  const heads = columns.map((text) => element("th", { scope: "col" }, text));
+  const head = element("thead", {}, element("tr", {}, ...heads));
+  return element("table", properties, head, element("tbody", {}, ...rows));
+}

@@ -8,23 +8,18 @@ import { Poll } from "./poll.js";
 const EACH_MS = 2000;
 const SHOWN = 300;
 
-export class Events {
+export class Events extends Poll {
   #admin;
   #parts;
-  #poll;
   /** The number of the newest event of each instance. */
   #newest = new Map();
 
   /** `parts`: the elements of the log, by name. */
   constructor(parts, admin, access) {
+    super(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
     [this.#parts, this.#admin] = [parts, admin];
-    this.#poll = new Poll(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
     admin.watch(() => this.#clear());
     parts.search.addEventListener("input", () => this.#filter());
-  }
-
-  open(isOpen) {
-    this.#poll.open(isOpen);
   }
 
   #clear() {

@@ -1,6 +1,6 @@
 // The table of what the instance needs, and how each of it is.
 
-import { element, look, say } from "./dom.js";
+import { element, look, say, table } from "./dom.js";
 import { count, perSecond, seconds } from "./format.js";
 
 const LATELY_S = 15;
@@ -79,21 +79,10 @@ export class Health {
 
   constructor(parent) {
     this.#cells = ROWS.map(() => [element("td", { class: "word" }), element("td")]);
-    const head = element(
-      "tr",
-      {},
-      ...["Part", "State", "Figures"].map((text) => element("th", { scope: "col" }, text)),
-    );
     const rows = ROWS.map(([name], row) =>
       element("tr", {}, element("th", { scope: "row" }, name), ...this.#cells[row]),
     );
-    parent.append(
-      element(
-        "div",
-        { class: "table" },
-        element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
-      ),
-    );
+    parent.append(element("div", { class: "table" }, table({}, ["Part", "State", "Figures"], rows)));
   }
 
   show(history) {

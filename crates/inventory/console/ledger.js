@@ -1,6 +1,6 @@
 // The last movements of a SKU, as a table.
 
-import { element } from "./dom.js";
+import { element, table } from "./dom.js";
 import { count, units } from "./format.js";
 
 const COLUMNS = ["When", "Kind", "Change", "Left", "Reference", "Token"];
@@ -10,14 +10,8 @@ export function ledger(sku, movements) {
   const title = element("h3", { tabindex: "-1", id: "stock-ledger-title" }, "Ledger of ");
   const which = `: the last ${count(movements.length)} movements, newest first`;
   title.append(element("span", { class: "name" }, sku), which);
-  const head = element("tr", {}, ...COLUMNS.map((text) => element("th", { scope: "col" }, text)));
-  const table = element(
-    "table",
-    { "aria-labelledby": "stock-ledger-title" },
-    element("thead", {}, head),
-    element("tbody", {}, ...movements.map(row)),
-  );
-  return [title, element("div", { class: "table ledger" }, table)];
+  const rows = table({ "aria-labelledby": "stock-ledger-title" }, COLUMNS, movements.map(row));
+  return [title, element("div", { class: "table ledger" }, rows)];
 }
 
 function row({ created_at: at, kind, delta, quantity, reference, fencing_token: token }) {

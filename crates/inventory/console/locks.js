@@ -13,23 +13,18 @@ export const WHY =
   "Who holds a lock, and force release, need the admin token (ADMIN_TOKEN). The token stays in the memory of this " +
   "page and is gone when the page is closed. Without it the overview shows how many are held and waited for.";
 
-export class Locks {
+export class Locks extends Poll {
   #admin;
   #access;
   #parts;
   #rows = new Map();
-  #poll;
 
   /** `parts`: the elements of the tab, by name. */
   constructor(parts, admin, access) {
+    super(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
     [this.#parts, this.#admin, this.#access] = [parts, admin, access];
-    this.#poll = new Poll(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
     admin.watch(() => this.#clear());
-    parts.search.addEventListener("input", () => this.#poll.now());
-  }
-
-  open(isOpen) {
-    this.#poll.open(isOpen);
+    parts.search.addEventListener("input", () => this.now());
   }
 
   #clear() {
@@ -115,7 +110,7 @@ export class Locks {
     } catch (error) {
       this.#access.refused(error);
     }
-    this.#poll.now();
+    this.now();
   }
 }
 

@@ -160,7 +160,7 @@ impl Record {
         }
         let delta = quantity.checked_neg().and_then(|delta| Delta::new(delta).ok()).ok_or(Skip::TooManyUnits)?;
         let line = OrderLine { number, invoice: self.invoice, sku, delta };
-        match Reference::new(line.reference()) {
+        match Reference::try_from(line.reference()) {
             Ok(_) => Ok(line),
             Err(_) => Err(Skip::BadInvoice),
         }

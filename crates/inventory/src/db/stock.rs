@@ -1,5 +1,6 @@
 //! The table `stock`.
 
+use serde::Serialize;
 use sqlx::{FromRow, PgConnection, PgExecutor, Row, postgres::PgRow};
 
 use super::{movement::Line, undecodable};
@@ -167,9 +168,10 @@ pub async fn page(executor: impl PgExecutor<'_>, after: Option<&Sku>, limit: i64
 }
 
 /// Stock, and the quantities that its last movements left, oldest first.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Traced {
     /// The row.
+    #[serde(flatten)]
     pub stock: Stock,
     /// One for each movement.
     pub ledger: Vec<i64>,

@@ -1,4 +1,4 @@
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
@@ -59,29 +59,23 @@ pub struct Movement {
 }
 
 /// The purpose of a movement, as the client says it: 1 to 200 characters, none of them a control character.
-#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
 #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", example = "536365#1")]
 pub struct Reference(String);
 
-impl Reference {
-    /// Checks `text`.
-    ///
-    /// # Errors
-    ///
-    /// [`TextError`].
-    pub fn new(text: String) -> Result<Self, TextError> {
+impl TryFrom<String> for Reference {
+    type Error = TextError;
+
+    fn try_from(text: String) -> Result<Self, TextError> {
         checked("reference", text, 200).map(Self)
     }
+}
 
+impl Reference {
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl<'de> Deserialize<'de> for Reference {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }

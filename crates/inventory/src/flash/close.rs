@@ -98,5 +98,5 @@ async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
 
 /// The reference in the ledger for units that go into a sale and come back from it.
 pub(crate) fn reference(sale: &Sale) -> Option<Reference> {
-    Reference::new(format!("flash sale {}", sale.id)).ok()
+    Reference::try_from(format!("flash sale {}", sale.id)).ok()
 }

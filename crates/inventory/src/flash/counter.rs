@@ -4,7 +4,8 @@ use deadpool_redis::redis::{FromRedisValue, Value, cmd};
 use stockade::Redis;
 
 use super::{
-    Asked, Made, Sale, SaleId,
+    Asked, FlashError, Made, Sale, SaleId,
+    desk::Answer,
     keys::Keys,
     link::{Link, LinkError},
     script::{CLOSE, ENTER, FORGET, INSTALL, LOAD, RESERVE, SETTLE, VIEW},
@@ -18,29 +19,6 @@ pub(super) struct Counter {
     pub(super) link: Link,
     /// How many entries of a sale may wait for Postgres.
     backlog: u32,
-}
-
-/// The answer of the script to a reservation.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Decision {
-    /// The reservation is in the stream.
-    Reserved(Made),
-    /// The reservation was made before, with this content.
-    Known(Made, String),
-    /// The sale takes no reservation any more.
-    Closed,
-    /// Fewer units are left.
-    SoldOut,
-    /// The customer would have too many units.
-    LimitReached,
-    /// Too many entries wait for Postgres.
-    Shed,
-    /// The counter must be rebuilt before it can be used.
-    Unsettled,
-    /// Another sale of this SKU is the current one.
-    Other(SaleId),
-    /// There is no counter.
-    Missing,
 }
 
 /// Whether a counter can be used.
@@ -68,22 +46,22 @@ impl Counter {
     }
 
     /// Reserves, if the current sale of the SKU is this one.
-    pub(super) async fn reserve(&self, sku: &Sku, sale: SaleId, asked: &Asked) -> Result<Decision, LinkError> {
+    pub(super) async fn reserve(&self, sku: &Sku, sale: SaleId, asked: &Asked) -> Result<Answer, FlashError> {
         let keys = Keys::of(sku);
         let (sale, quantity, backlog) = (sale.to_string(), asked.quantity.get().to_string(), self.backlog.to_string());
         let trace = traces::traceparent().unwrap_or_default();
         let args = [sale.as_str(), asked.name.as_str(), asked.customer.as_str(), &quantity, &backlog, &trace];
         let said: Vec<String> = self.link.run(&RESERVE, &keys.all(), &args).await?;
         match said.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["reserved", id, generation] => Ok(Decision::Reserved(made(id, generation))),
-            ["known", id, generation, content] => Ok(Decision::Known(made(id, generation), (*content).to_owned())),
-            ["closed"] => Ok(Decision::Closed),
-            ["sold-out"] => Ok(Decision::SoldOut),
-            ["limit-reached"] => Ok(Decision::LimitReached),
-            ["shed"] => Ok(Decision::Shed),
-            ["missing"] => Ok(Decision::Missing),
-            ["other", id] => Ok(id.parse().map_or(Decision::Unsettled, |id| Decision::Other(SaleId(id)))),
-            _ => Ok(Decision::Unsettled),
+            ["reserved", id, generation] => Ok(Answer::Reserved(made(id, generation))),
+            ["known", _, _, content] if *content != asked.content() => Err(FlashError::Mismatch),
+            ["known", id, generation, _] => Ok(Answer::Known(made(id, generation))),
+            ["closed"] => Ok(Answer::Closed),
+            ["sold-out"] => Err(FlashError::SoldOut),
+            ["limit-reached"] => Err(FlashError::LimitReached),
+            ["shed"] => Err(FlashError::Backlog),
+            ["other", id] => Ok(id.parse().map_or(Answer::Unsettled, |id| Answer::Other(SaleId(id)))),
+            _ => Ok(Answer::Unsettled),
         }
     }
 
@@ -103,32 +81,19 @@ impl Counter {
         })
     }
 
-    /// Adds units of customers to a counter that is being made. False if somebody else makes it.
-    pub(super) async fn load_customers(
+    /// Adds rows to a table of a counter that is being made: units of customers, or known reservations. False if
+    /// somebody else makes it.
+    pub(super) async fn load(
         &self,
         sku: &Sku,
         nonce: &str,
+        table: fn(&Keys) -> &str,
         rows: &[(String, String)],
     ) -> Result<bool, LinkError> {
         let keys = Keys::of(sku);
-        self.load(nonce, [&keys.sale, &keys.customers], rows).await
-    }
-
-    /// Adds known reservations to a counter that is being made. False if somebody else makes it.
-    pub(super) async fn load_reservations(
-        &self,
-        sku: &Sku,
-        nonce: &str,
-        rows: &[(String, String)],
-    ) -> Result<bool, LinkError> {
-        let keys = Keys::of(sku);
-        self.load(nonce, [&keys.sale, &keys.reservations], rows).await
-    }
-
-    async fn load(&self, nonce: &str, keys: [&str; 2], rows: &[(String, String)]) -> Result<bool, LinkError> {
         let words = rows.iter().flat_map(|(name, value)| [name.as_str(), value]);
         let args: Vec<&str> = [nonce].into_iter().chain(words).collect();
-        Ok(self.link.run::<i64>(&LOAD, &keys, &args).await? == 1)
+        Ok(self.link.run::<i64>(&LOAD, &[&keys.sale, table(&keys)], &args).await? == 1)
     }
 
     /// Opens the counter that was made of `sale`. False if somebody else makes it, or the server has changed.

@@ -5,12 +5,7 @@ use sqlx::PgPool;
 use stockade::Redis;
 use tokio::sync::Notify;
 
-use super::{
-    Asked, FlashError, Made, Sale, SaleId,
-    counter::{Counter, Decision},
-    reconcile,
-    waiters::Waiters,
-};
+use super::{Asked, FlashError, Made, Sale, SaleId, counter::Counter, reconcile, waiters::Waiters};
 use crate::domain::Sku;
 
 /// How flash sales are run.
@@ -47,6 +42,8 @@ pub(crate) enum Answer {
     Closed,
     /// There is no counter, or none that can be used.
     Unsettled,
+    /// Another sale of this SKU is the current one.
+    Other(SaleId),
 }
 
 impl Flash {
@@ -103,27 +100,15 @@ impl Flash {
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
     pub(crate) async fn reserve(&self, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
         let known = self.0.sales.read().get(sku).copied();
-        let mut decision = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await?;
-        if let Decision::Other(current) = decision {
+        let mut answer = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await?;
+        if let Answer::Other(current) = answer {
             self.note(sku, current);
-            decision = self.0.counter.reserve(sku, current, asked).await?;
+            answer = self.0.counter.reserve(sku, current, asked).await?;
         }
-        match decision {
-            Decision::Reserved(made) => {
-                self.nudge();
-                Ok(Answer::Reserved(made))
-            }
-            Decision::Known(_, content) if content != asked.content() => Err(FlashError::Mismatch),
-            Decision::Known(made, _) => Ok(Answer::Known(made)),
-            Decision::Closed => Ok(Answer::Closed),
-            Decision::SoldOut => Err(FlashError::SoldOut),
-            Decision::LimitReached => Err(FlashError::LimitReached),
-            Decision::Shed => Err(FlashError::Backlog),
-            Decision::Unsettled | Decision::Missing | Decision::Other(_) => {
-                self.nudge();
-                Ok(Answer::Unsettled)
-            }
+        if matches!(answer, Answer::Reserved(_) | Answer::Unsettled | Answer::Other(_)) {
+            self.nudge();
         }
+        Ok(answer)
     }
 
     /// Whether an answer waits until Postgres has the reservation.

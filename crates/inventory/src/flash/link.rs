@@ -103,12 +103,7 @@ impl Link {
         args: &[impl ToRedisArgs + Sync],
     ) -> Result<T, LinkError> {
         let mut call = script.prepare_invoke();
-        keys.iter().for_each(|key| {
-            call.key(*key);
-        });
-        args.iter().for_each(|arg| {
-            call.arg(arg);
-        });
+        call.key(keys).arg(args);
         self.ask(async |wire| call.invoke_async::<Value>(wire).await).await
     }
 

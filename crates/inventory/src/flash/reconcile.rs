@@ -67,13 +67,13 @@ async fn load(counter: &Counter, pg: &PgPool, sale: &Sale, nonce: &str) -> Resul
             known.push((row.id, format!("{}:{}", row.quantity, row.customer)));
             *units.entry(row.customer).or_default() += row.quantity;
         }
-        if !counter.load_reservations(&sale.sku, nonce, &known).await? {
+        if !counter.load(&sale.sku, nonce, |keys| &keys.reservations, &known).await? {
             return Ok(false);
         }
     }
     let units: Vec<_> = units.into_iter().map(|(customer, units)| (customer, units.to_string())).collect();
     for page in units.chunks(usize::try_from(PAGE).unwrap_or(usize::MAX)) {
-        if !counter.load_customers(&sale.sku, nonce, page).await? {
+        if !counter.load(&sale.sku, nonce, |keys| &keys.customers, page).await? {
             return Ok(false);
         }
     }

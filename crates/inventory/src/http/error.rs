@@ -10,7 +10,7 @@ use stockade::{
     route_lock::{self, Rejection},
 };
 
-use super::{Problem, ProblemType, refusal::SOON};
+use super::{Problem, ProblemType, problem::SOON};
 use crate::{
     flash::{FlashError, LinkError},
     metrics,

@@ -77,9 +77,7 @@ impl Target {
     }
 }
 
-impl Takes for Target {
-    fn takes(_: &mut Operation) {}
-}
+impl Takes for Target {}
 
 impl<S: Sync> FromRequestParts<S> for Target {
     type Rejection = std::convert::Infallible;

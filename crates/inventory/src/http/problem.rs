@@ -6,10 +6,11 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{
-    ProblemType, RequestId,
-    refusal::{Refusal, SOON},
-};
+use super::{ProblemType, RequestId};
+use crate::millis::millis;
+
+/// When to retry after a problem that says nothing about time.
+pub(super) const SOON: Duration = Duration::from_secs(1);
 
 /// Every error that leaves the service, as problem+json (RFC 9457).
 ///
@@ -37,8 +38,9 @@ struct Document<'a> {
     detail: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<i64>,
-    #[serde(flatten)]
-    refusal: Refusal,
+    applied: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
 }
@@ -110,8 +112,19 @@ impl Problem {
         self.problem_type.status()
     }
 
-    fn refusal(&self) -> Refusal {
-        Refusal::of(self.problem_type, self.retry_after)
+    /// Whether the request had an effect; `None` when nobody can say.
+    fn applied(&self) -> Option<bool> {
+        match self.problem_type {
+            // A fault of the service may show after its commit, and Redis may do what it did not confirm.
+            ProblemType::OutcomeUnknown | ProblemType::Internal | ProblemType::CacheStoreUnavailable => None,
+            ProblemType::FenceNotRaised => Some(true),
+            _ => Some(false),
+        }
+    }
+
+    /// When a retry makes sense; `None` if it would not help, or could apply the request twice.
+    fn retry_after(&self) -> Option<Duration> {
+        self.problem_type.goes_away().then_some(self.retry_after)
     }
 
     /// The document, with the id of the request that it answers.
@@ -123,7 +136,8 @@ impl Problem {
             status: self.status().as_u16(),
             detail: &self.detail,
             available: self.available,
-            refusal: self.refusal(),
+            applied: self.applied(),
+            retry_after_ms: self.retry_after().map(millis),
             request_id: request_id.map(RequestId::as_str),
         };
         // Texts and numbers only: nothing here can fail to serialize.
@@ -140,7 +154,9 @@ impl Problem {
         )
             .into_response();
         let headers = response.headers_mut();
-        if let Some(seconds) = self.refusal().retry_after_seconds() {
+        if let Some(after) = self.retry_after() {
+            // Rounded up and never zero: a retry "in 0 seconds" would not relieve the service.
+            let seconds = (after.as_secs() + u64::from(after.subsec_nanos() > 0)).max(1);
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         match self.problem_type {

@@ -109,7 +109,7 @@ pub(super) async fn reserve(
     let answer = match app.flash.reserve(&sku, &asked).await {
         Ok(Answer::Reserved(one)) => made(&app, &sku, &asked, &one, false).await,
         Ok(Answer::Known(one)) => made(&app, &sku, &asked, &one, true).await,
-        Ok(Answer::Closed | Answer::Unsettled) => look_back(&app, &sku, &asked, key.is_some()).await,
+        Ok(Answer::Closed | Answer::Unsettled | Answer::Other(_)) => look_back(&app, &sku, &asked, key.is_some()).await,
         Err(error) => Err(error.into()),
     };
     metrics::flash_reservation(outcome(&answer));

@@ -3,10 +3,7 @@ use std::{process::ExitCode, time::Duration};
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
 use stockade::postgres::Relay;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -89,15 +86,17 @@ async fn serve(
     keeper.tasks.spawn(flash::keep(app.clone(), keeper.stop.clone()));
     let draining = app.draining.clone();
     let limits = config.connections;
-    let mut servers = Servers::start(
-        Port { listener: public, router: routes(app.clone()).await?, limits, draining: draining.clone() },
-        Port {
-            listener: operators,
-            router: ops::app(app.clone(), ops),
-            limits: Connections { max: OPERATORS, ..limits },
-            draining: Draining::default(),
-        },
-    );
+    let clients = Background::default();
+    let port = Port { listener: public, router: routes(app.clone()).await?, limits, draining: draining.clone() };
+    clients.tasks.spawn(port.serve(clients.stop.clone()));
+    // Stays open to the end, so that operators can watch the shutdown.
+    let port = Port {
+        listener: operators,
+        router: ops::app(app.clone(), ops),
+        limits: Connections { max: OPERATORS, ..limits },
+        draining: Draining::default(),
+    };
+    background.spawn(port.serve(CancellationToken::new()));
 
     signals.next().await;
     let deadline = Instant::now() + config.shutdown_grace;
@@ -106,7 +105,7 @@ async fn serve(
     let end = async {
         // Requests are answered until balancers have seen that the instance is going away.
         sleep(config.shutdown_delay).await;
-        end(app, relay, keeper, &mut servers, deadline).await;
+        end(app, relay, keeper, clients, deadline).await;
         background.end().await;
         exporter.shutdown(LAST).await;
     };
@@ -128,8 +127,8 @@ async fn unless_signalled_again(end: impl Future<Output = ()>, signals: &mut Sig
 }
 
 /// Lets requests end, then releases locks and closes connections.
-async fn end(app: App, relay: Relay, keeper: Background, servers: &mut Servers, deadline: Instant) {
-    if tokio::time::timeout_at(deadline, servers.drain()).await.is_err() {
+async fn end(app: App, relay: Relay, keeper: Background, clients: Background, deadline: Instant) {
+    if timeout_at(deadline, clients.end()).await.is_err() {
         tracing::warn!("the time is up: requests that have not ended are cut off");
     }
     let left = || deadline.saturating_duration_since(Instant::now()).max(LAST);
@@ -180,29 +179,5 @@ async fn upkeep(metrics: PrometheusHandle) {
     loop {
         ticks.tick().await;
         metrics.run_upkeep();
-    }
-}
-
-/// Both ports. Dropping it closes them.
-struct Servers {
-    public: JoinSet<()>,
-    /// Stays open to the end, so that operators can watch the shutdown.
-    _operators: JoinSet<()>,
-    stop: CancellationToken,
-}
-
-impl Servers {
-    fn start(public: Port, operators: Port) -> Self {
-        let stop = CancellationToken::new();
-        let mut servers = Self { public: JoinSet::new(), _operators: JoinSet::new(), stop };
-        servers.public.spawn(public.serve(servers.stop.clone()));
-        servers._operators.spawn(operators.serve(CancellationToken::new()));
-        servers
-    }
-
-    /// Closes the public port and waits for the requests on it.
-    async fn drain(&mut self) {
-        self.stop.cancel();
-        while self.public.join_next().await.is_some() {}
     }
 }

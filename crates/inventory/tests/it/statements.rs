@@ -68,7 +68,7 @@ async fn the_statements_on_stock_fit_its_table() {
 async fn the_statements_on_the_ledger_fit_its_table() {
     let server = PostgresServer::start().await.unwrap();
     let (pool, mut connection) = database(&server).await;
-    let reference = Reference::new("order 7".to_owned()).unwrap();
+    let reference = Reference::try_from("order 7".to_owned()).unwrap();
     let line = |kind, delta, reference| Line { kind, delta: Delta::new(delta).ok(), reference, fencing_token: 9 };
     let set = line(Kind::Set, 5, None);
     let created = stock::insert(&mut connection, &sku("A"), quantity(5), &set).await.unwrap();

@@ -49,15 +49,8 @@ impl SentinelBuilder {
         self
     }
 
-    /// All six speak TLS with these certificates, with clients and with each other, and nothing else.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn tls(mut self, certificates: &Certificates) -> Self {
-        self.servers = self.servers.tls(certificates);
-        self
-    }
-
-    /// Like [`Self::tls`]; refuses clients without a certificate of the same authority.
+    /// All six speak TLS with these certificates, with clients and with each other, and nothing else; they refuse clients
+    /// without a certificate of the same authority.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn mutual_tls(mut self, certificates: &Certificates) -> Self {

@@ -6,15 +6,8 @@ use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    RelayError,
-    applying::apply,
-    new_run::NewRun,
-    outbox,
-    presence::Presence,
-    refusals::Refusals,
-    registry::PoolState,
-    replay::Replay,
-    vouching::Vouching,
+    RelayError, applying::apply, new_run::NewRun, outbox, presence::Presence, refusals::Refusals, registry::PoolState,
+    replay::Replay, vouching::Vouching,
 };
 use crate::{cache::Invalidator, clock::Instant, metrics};
 

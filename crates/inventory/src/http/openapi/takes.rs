@@ -9,40 +9,32 @@ use crate::{
 
 /// The part of a handler's row that an extractor adds: what it reads from the request, and how it refuses one.
 pub(in crate::http) trait Takes {
-    fn takes(operation: &mut Operation);
+    fn takes(_operation: &mut Operation) {}
 }
 
-impl Takes for State<App> {
-    fn takes(_: &mut Operation) {}
-}
+impl Takes for State<App> {}
 
 /// Every request has an id: no handler reads it from the request.
-impl Takes for Extension<RequestId> {
-    fn takes(_: &mut Operation) {}
-}
+impl Takes for Extension<RequestId> {}
 
+/// A transaction under a fence.
 impl Takes for Fence {
     fn takes(operation: &mut Operation) {
-        fenced(operation);
+        operation.header(Header::FencingToken);
+        operation.problems([
+            ProblemType::FenceStale,
+            ProblemType::FenceBusy,
+            ProblemType::LeaseLost,
+            ProblemType::OutcomeUnknown,
+            ProblemType::LockStoreUnavailable,
+            ProblemType::StrictCacheUnavailable,
+            ProblemType::DatabaseUnavailable,
+        ]);
     }
 }
 
 impl Takes for MultiFence {
     fn takes(operation: &mut Operation) {
-        fenced(operation);
+        Fence::takes(operation);
     }
-}
-
-/// A transaction under a fence.
-fn fenced(operation: &mut Operation) {
-    operation.header(Header::FencingToken);
-    operation.problems([
-        ProblemType::FenceStale,
-        ProblemType::FenceBusy,
-        ProblemType::LeaseLost,
-        ProblemType::OutcomeUnknown,
-        ProblemType::LockStoreUnavailable,
-        ProblemType::StrictCacheUnavailable,
-        ProblemType::DatabaseUnavailable,
-    ]);
 }

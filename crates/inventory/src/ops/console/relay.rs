@@ -35,7 +35,7 @@ pub(super) struct Relay {
 
 #[derive(Debug)]
 struct Stream {
-    heard: Arc<Heard>,
+    heard: Arc<Mutex<Last>>,
     task: AbortHandle,
 }
 
@@ -46,10 +46,7 @@ impl Drop for Stream {
 }
 
 /// The last snapshot of another instance, and the last trouble with its stream.
-#[derive(Debug, Default)]
-struct Heard(Mutex<Last>);
-
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Last {
     snapshot: Option<(Arc<str>, Instant)>,
     trouble: Option<State>,
@@ -115,10 +112,8 @@ impl Relay {
         if member.age < LEASE {
             self.listen(&member);
         }
-        let (snapshot, trouble) = match self.streams.get(&member.id) {
-            Some(stream) => stream.heard.last(),
-            None => (None, None),
-        };
+        let heard = self.streams.get(&member.id).map(|stream| stream.heard.lock().clone());
+        let Last { snapshot, trouble } = heard.unwrap_or_default();
         let silent = snapshot.as_ref().map_or(member.age, |(_, at)| at.elapsed());
         let state = match trouble {
             None if snapshot.is_some() && silent < SILENCE => State::Live,
@@ -142,31 +137,24 @@ impl Relay {
         if self.streams.contains_key(&member.id) || self.streams.len() >= MOST {
             return;
         }
-        let heard = Arc::<Heard>::default();
+        let heard = Arc::<Mutex<Last>>::default();
         let (url, id) = (format!("http://{address}/console/events"), member.id.clone());
         let task = self.tasks.spawn(follow(client.clone(), url, id, Arc::clone(&heard)));
         self.streams.insert(member.id.clone(), Stream { heard, task });
     }
 }
 
-impl Heard {
-    fn last(&self) -> (Option<(Arc<str>, Instant)>, Option<State>) {
-        let last = self.0.lock();
-        (last.snapshot.clone(), last.trouble)
-    }
-}
-
 /// Listens to an instance, again and again, until it is aborted.
-async fn follow(client: Client, url: String, id: String, heard: Arc<Heard>) {
+async fn follow(client: Client, url: String, id: String, heard: Arc<Mutex<Last>>) {
     loop {
         let trouble = events(&client, &url, &id, &heard).await.unwrap_or(State::Silent);
-        heard.0.lock().trouble = Some(trouble);
+        heard.lock().trouble = Some(trouble);
         sleep(AGAIN).await;
     }
 }
 
 /// Notes every snapshot of a stream until it ends. Returns the fault of an answer that is no stream of snapshots.
-async fn events(client: &Client, url: &str, id: &str, heard: &Heard) -> Option<State> {
+async fn events(client: &Client, url: &str, id: &str, heard: &Mutex<Last>) -> Option<State> {
     let response = timeout(SILENCE, client.get(url).send()).await.ok()?.ok()?;
     match response.status() {
         StatusCode::OK => {}
@@ -181,7 +169,7 @@ async fn events(client: &Client, url: &str, id: &str, heard: &Heard) -> Option<S
         while let Some(end) = unread.windows(2).position(|pair| pair == b"\n\n") {
             let event: Vec<u8> = unread.drain(..end + 2).collect();
             let Some(snapshot) = snapshot(&event, id) else { return Some(State::Stranger) };
-            let mut last = heard.0.lock();
+            let mut last = heard.lock();
             (last.snapshot, last.trouble) = (Some((snapshot, Instant::now())), None);
         }
         if unread.len() > LARGEST {
