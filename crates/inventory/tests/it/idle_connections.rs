@@ -39,8 +39,8 @@ async fn connections_that_the_database_closed_while_they_were_idle_fail_no_reque
     });
     assert!(adjusted.is_empty(), "{adjusted:?}");
 
-    // What was in use within the last 10 ms is not tested before its next use, so the service, whose own work uses some,
-    // is stopped. It must have read all answers by then: it would have used a connection when it reads one afterwards.
+    // A connection that was in use within the last 10 ms is not tested before its next use. The service's own work uses
+    // some, so the service is stopped. An answer that it reads only when it goes on would count as a use at that moment.
     until("all are idle, and every answer is read", async || {
         instance.thaw();
         let Some(before) = last_use(&stage).await else { return false };

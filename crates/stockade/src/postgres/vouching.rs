@@ -32,10 +32,19 @@ pub(super) struct Vouching {
 impl Vouching {
     /// Goes on with this run, or begins with it.
     pub(super) fn of(known: &mut Option<Self>, run: UnsureRun, since: Instant) -> &mut Self {
-        let same = known.take().filter(|known| known.run == run);
-        let (writing, replay, again) = (None, None, None);
-        let anew = Self { run, since, writing, replay, applied: false, told: false, refused: 0, again };
-        known.insert(same.unwrap_or(anew))
+        if known.as_ref().is_some_and(|known| known.run != run) {
+            *known = None;
+        }
+        known.get_or_insert_with(|| Self {
+            run,
+            since,
+            writing: None,
+            replay: None,
+            applied: false,
+            told: false,
+            refused: 0,
+            again: None,
+        })
     }
 
     /// Whether to wait: the rival may still take writes, or the store refused a row a moment ago.

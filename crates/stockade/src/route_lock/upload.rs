@@ -99,8 +99,10 @@ mod tests {
 
     #[tokio::test]
     async fn one_byte_over_the_limit_is_too_much() {
-        let refused = UPLOAD.read(&HeaderMap::new(), chunks(&["abc", "defg"])).await;
-        assert_eq!(refused.unwrap_err(), Problem::BodyTooLarge);
+        for sent in [&["abcdefg"][..], &["abc", "defg"], &["ab", "cd", "ef", "g"], &["", "abcdef", "", "g"]] {
+            let refused = UPLOAD.read(&HeaderMap::new(), chunks(sent)).await;
+            assert_eq!(refused.unwrap_err(), Problem::BodyTooLarge, "{sent:?}");
+        }
     }
 
     #[tokio::test]

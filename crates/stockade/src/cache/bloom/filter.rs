@@ -96,6 +96,7 @@ impl Bloom {
         named.iter().map(|key| key.is_none() || answers.next().unwrap_or(true)).collect()
     }
 
+    /// `bounded`: as for [`Shared::check`].
     pub(crate) async fn may_hold_each(&self, keys: &[&Key], bounded: bool) -> Vec<bool> {
         self.attempted().await;
         let mut answers = Vec::with_capacity(keys.len());

@@ -90,8 +90,8 @@ impl<V> Local<V> {
         self.reserve_in(place, &self.slot(place), asked)
     }
 
-    /// As [`Local::reserve_at`], unless an invalidation has dropped a value of the key lately and none was put since. It
-    /// says so once. What happens to another key may make the tier forget it.
+    /// As [`Local::reserve_at`]. `None`, once, if an invalidation has dropped a value of the key lately and none was put
+    /// since. What happens to another key may make the tier forget that.
     pub(crate) fn reserve_unless_dropped(&self, key: &Key, asked: Instant) -> Option<Reservation> {
         let hash = self.hash(key);
         let place = place(hash);

@@ -113,6 +113,30 @@ async fn commands_are_written_in_the_order_of_the_calls_and_dropped_ones_keep_th
 }
 
 #[tokio::test]
+async fn the_time_of_each_command_is_counted_under_its_own_label() {
+    // More labels than a connection keeps.
+    const OPS: [&str; 20] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = ::metrics::set_default_local_recorder(&recorder);
+    let server = RedisServer::start().await.unwrap();
+    let (link, _) = open(&Redis::connect(server.url()).await.unwrap()).await;
+    up(&link).await;
+    for times in 1..=2 {
+        append(&link, "one").await.unwrap();
+        for op in OPS {
+            link.command(op, redis::cmd("PING")).await.unwrap();
+        }
+        let rendered = handle.render();
+        for op in OPS.into_iter().chain(["append"]) {
+            let counted = format!("stockade_redis_command_seconds_count{{op=\"{op}\"}} {times}");
+            assert!(rendered.lines().any(|line| line == counted), "{counted}: {rendered}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_frozen_server_costs_one_time_out_then_the_breaker_refuses_and_all_recovers() {
     let server = RedisServer::start().await.unwrap();
     let (link, seen) = open(&Redis::connect(server.url()).await.unwrap()).await;

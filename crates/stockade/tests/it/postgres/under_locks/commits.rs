@@ -11,7 +11,7 @@ use stockade::{
 use stockade_testbed::{Fault, Proxy};
 use tokio::{task::JoinSet, time::Instant};
 
-use super::visit::Visit;
+use super::{behind_a_proxy, visit::Visit};
 use crate::postgres::{
     Sku,
     cached::{World, online},
@@ -29,22 +29,12 @@ async fn nine(tx: Tx, cache: &Cache<Sku, i32>) -> Tx {
     tx
 }
 
-/// A world, a proxy that can be made slow, the caches of a writer and of a reader behind the proxy, and their locks.
-async fn world() -> (World, Proxy, [Cache<Sku, i32>; 2], [Locks; 2]) {
-    let world = World::patient().await;
-    let proxy = Proxy::start(world.redis.addr()).await.unwrap();
-    let writer = online(world.at(&world.redis.url()).await.under_locks()).await;
-    let reader = online(world.at(&proxy.url_for(&world.redis.url())).await.under_locks()).await;
-    let locks = [world.redis.locks().await, world.redis.locks().await];
-    (world, proxy, [writer, reader], locks)
-}
-
 /// A writer claims, writes and loses its lock by `loses`. It commits when another process has read under the lock, and
 /// that process hears late of the write.
 async fn no_old_read_after_the_commit_of_one_that<F: Future<Output = Option<Guard>>>(
     loses: impl FnOnce(Guard, Locks) -> F,
 ) {
-    let (world, proxy, [writer, reader], [here, there]) = world().await;
+    let (world, proxy, [writer, reader], [here, there]) = behind_a_proxy().await;
     let guard = here.write(&Sku("a")).acquire().await.unwrap();
     let tx = nine(guard.begin(&world.pool).await.unwrap(), &writer).await;
     let lost = loses(guard, there.clone()).await;
@@ -79,7 +69,7 @@ async fn no_read_is_older_than_a_commit_whose_lock_was_given_back() {
 
 #[tokio::test]
 async fn no_read_is_older_than_a_commit_of_a_writer_that_stood_still_beyond_its_lease() {
-    let (world, proxy, [writer, reader], [_, there]) = world().await;
+    let (world, proxy, [writer, reader], [_, there]) = behind_a_proxy().await;
     let way = Proxy::start(world.redis.addr()).await.unwrap();
     let redis = Redis::connect(&way.url_for(&world.redis.url())).await.unwrap();
     let here = world.redis.locks_of(Locks::builder(), &redis).await;
@@ -101,7 +91,7 @@ async fn no_read_is_older_than_a_commit_of_a_writer_that_stood_still_beyond_its_
 
 #[tokio::test]
 async fn a_commit_waits_when_its_lock_was_held_for_too_long_or_one_of_several_is_lost() {
-    let (world, proxy, [writer, _], [here, there]) = world().await;
+    let (world, proxy, [writer, _], [here, there]) = behind_a_proxy().await;
     let commit = async |tx: Tx| {
         let began = Instant::now();
         nine(tx, &writer).await.commit().await.unwrap();
@@ -125,7 +115,7 @@ async fn a_commit_waits_when_its_lock_was_held_for_too_long_or_one_of_several_is
 
 #[tokio::test]
 async fn a_commit_that_keeps_its_lock_and_one_that_no_lock_serves_wait_for_nobody() {
-    let (world, proxy, [writer, _], [here, there]) = world().await;
+    let (world, proxy, [writer, _], [here, there]) = behind_a_proxy().await;
     let plain = online(world.at(&world.redis.url()).await.name("plain")).await;
     let guard = here.write(&Sku("a")).acquire().await.unwrap();
     let began = Instant::now();
@@ -142,7 +132,7 @@ async fn a_commit_that_keeps_its_lock_and_one_that_no_lock_serves_wait_for_nobod
 
 #[tokio::test]
 async fn a_commit_that_is_dropped_while_it_waits_leaves_nothing_behind() {
-    let (world, proxy, [writer, reader], [here, there]) = world().await;
+    let (world, proxy, [writer, reader], [here, there]) = behind_a_proxy().await;
     let guard = here.write(&Sku("a")).acquire().await.unwrap();
     let tx = nine(guard.begin(&world.pool).await.unwrap(), &writer).await;
     guard.release().await.unwrap();
@@ -169,7 +159,7 @@ async fn being_flushed(world: &World, tx: Tx) -> Option<JoinSet<()>> {
 
 #[tokio::test]
 async fn a_lock_is_not_downgraded_before_what_was_written_under_it_is_dropped() {
-    let (world, proxy, [_, writer], [here, _]) = world().await;
+    let (world, proxy, [_, writer], [here, _]) = behind_a_proxy().await;
     // The flush ends after a quarter of a second, so on a slow machine the test may have to try again.
     for attempt in 0.. {
         let ten = "update stock set quantity = 10 where sku = 'a'";
@@ -198,7 +188,7 @@ async fn a_lock_is_not_downgraded_before_what_was_written_under_it_is_dropped() 
 
 #[tokio::test]
 async fn a_lock_is_downgraded_after_a_commit_that_was_dropped_while_caches_were_told() {
-    let (world, proxy, [_, writer], [here, _]) = world().await;
+    let (world, proxy, [_, writer], [here, _]) = behind_a_proxy().await;
     for attempt in 0.. {
         let ten = "update stock set quantity = 10 where sku = 'a'";
         sqlx::query(ten).execute(&world.pool).await.unwrap();

@@ -12,7 +12,7 @@ use stockade::{
 use stockade_testbed::{Fault, Proxy};
 use tokio::{task::JoinSet, time::Instant};
 
-use super::visit::Visit;
+use super::{behind_a_proxy, visit::Visit};
 use crate::postgres::{
     Sku,
     cached::{World, online},
@@ -134,11 +134,7 @@ async fn readers_that_share_a_lock_serve_each_other_until_a_writer_comes() {
 
 #[tokio::test]
 async fn what_was_asked_for_before_the_lock_is_not_served_under_it() {
-    let world = World::patient().await;
-    let proxy = Proxy::start(world.redis.addr()).await.unwrap();
-    let writer = online(world.at(&world.redis.url()).await.under_locks()).await;
-    let reader = online(world.at(&proxy.url_for(&world.redis.url())).await.under_locks()).await;
-    let locks = world.redis.locks().await;
+    let (world, proxy, [writer, reader], [locks, _]) = behind_a_proxy().await;
     let mut visit = Visit::begin(&locks, &reader).await;
     assert_eq!((*visit.read().await, visit.read().await.info().source), (10, Source::Local));
     visit.leave().await;
@@ -154,11 +150,7 @@ async fn what_was_asked_for_before_the_lock_is_not_served_under_it() {
 
 #[tokio::test]
 async fn what_was_asked_for_before_the_lock_and_answered_under_it_is_not_served_under_it() {
-    let world = World::patient().await;
-    let proxy = Proxy::start(world.redis.addr()).await.unwrap();
-    let writer = online(world.at(&world.redis.url()).await.under_locks()).await;
-    let reader = online(world.at(&proxy.url_for(&world.redis.url())).await.under_locks()).await;
-    let locks = world.redis.locks().await;
+    let (world, proxy, [writer, reader], [locks, _]) = behind_a_proxy().await;
     writer.get(&Sku("a")).await.unwrap();
     world.redis.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     proxy.set(Fault::Delay(Duration::from_millis(500)));

@@ -31,7 +31,7 @@ pub(crate) enum Acquired {
         now: u64,
         /// From 1.
         position: u64,
-        /// As that of a grant.
+        /// As in a grant.
         gone: bool,
     },
     Busy {
