@@ -58,10 +58,20 @@ async fn rows_that_are_refused_keep_no_others_waiting_and_are_tried_again() {
     assert_eq!((world.waiting().await.0, world.waiting().await.1), (REFUSED, REFUSED));
     world.allow().await;
     until(async || world.waiting().await.0 == 0).await;
-    until(async || log.text().contains("every invalidation that the cache had refused is applied")).await;
-    let text = log.text();
-    let told: Vec<_> = text.lines().filter(|line| line.contains("refuses some of its invalidations")).collect();
+    let lines = |words: &str| -> Vec<String> {
+        log.text().lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
+    };
+    let (refuses, applied) =
+        ("refuses some of its invalidations", "every invalidation that the cache had refused is applied");
+    until(async || !lines(applied).is_empty()).await;
+    let told = lines(refuses);
     assert!(told.len() == 1 && told[0].contains("WARN") && told[0].contains(r#"cache="stock""#), "{told:?}");
+
+    // What is refused after that is told again.
+    world.restricted().await;
+    world.left("stock:x", 1).await;
+    until(async || world.waiting().await.2 > 0).await;
+    assert_eq!((lines(refuses).len(), lines(applied).len()), (2, 1));
     world.end().await;
 }
 
