@@ -89,7 +89,7 @@ async fn serve(
     let clients = Background::default();
     let port = Port { listener: public, router: routes(app.clone()).await?, limits, draining: draining.clone() };
     clients.tasks.spawn(port.serve(clients.stop.clone()));
-    // Stays open to the end, so that operators can watch the shutdown.
+    // Stays open until the locks are released, so that operators can watch the shutdown.
     let port = Port {
         listener: operators,
         router: ops::app(app.clone(), ops),

@@ -88,9 +88,10 @@ impl LockRequest {
                 return Ok(guard);
             }
         }
-        let mut outcome = Outcome::begin(self.shared.series.of(attempt.key.label(), self.mode));
-        // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
+        // Taken before the look at `closing`, and given back after the attempt is counted, so that a shutdown waits for
+        // both.
         let counted = self.shared.guards.token();
+        let mut outcome = Outcome::begin(self.shared.series.of(attempt.key.label(), self.mode));
         let waiting = spans::lock_wait(attempt.key.label(), self.mode);
         let acquired = tokio::select! {
             biased;
@@ -176,9 +177,9 @@ async fn together(
     max_hold: Option<Duration>,
 ) -> Result<Option<Guard>, LockError> {
     let series = shared.series.of(attempt.key.label(), attempt.mode);
-    let mut outcome = Outcome::begin(Arc::clone(&series));
-    // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
+    // Taken before the look at `closing`, and given back after the attempt is counted, so that a shutdown waits for both.
     let counted = shared.guards.token();
+    let mut outcome = Outcome::begin(Arc::clone(&series));
     let waiting = spans::lock_wait(attempt.key.label(), attempt.mode);
     let entered = tokio::select! {
         biased;

@@ -65,9 +65,10 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
         if wait != Duration::MAX {
             attempt.wait = wait.saturating_sub(since.elapsed());
         }
-        let mut outcome = Outcome::begin(shared.series.of(key.label(), attempt.mode));
-        // Taken before `closing` is checked, so that a shutdown waits for every attempt that it did not refuse.
+        // Taken before `closing` is checked, and given back after the attempt is counted, so that a shutdown waits for
+        // both.
         let counted = shared.guards.token();
+        let mut outcome = Outcome::begin(shared.series.of(key.label(), attempt.mode));
         let waiting = spans::lock_wait(key.label(), attempt.mode);
         let acquired = tokio::select! {
             biased;
