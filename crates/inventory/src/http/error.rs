@@ -182,7 +182,25 @@ fn of_load(error: &LoadError) -> Problem {
 mod tests {
     use std::time::Duration;
 
+    use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+    use tokio::{io::AsyncReadExt, net::TcpListener};
+
     use super::*;
+
+    /// As the proxy of a published port of Docker does, or a balancer without a server.
+    #[tokio::test]
+    async fn a_proxy_that_closes_what_it_took_is_a_database_that_is_away() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1");
+        let pool = PgPoolOptions::new().connect_lazy_with(options.port(listener.local_addr().unwrap().port()));
+        let close = async {
+            let (mut client, _) = listener.accept().await.unwrap();
+            // The offer of TLS. If it were not read, the end of the connection would be a reset.
+            client.read_exact(&mut [0; 8]).await.unwrap();
+        };
+        let (refused, ()) = tokio::join!(pool.acquire(), close);
+        assert_eq!(Problem::from(refused.unwrap_err()).problem_type(), ProblemType::DatabaseUnavailable);
+    }
 
     #[test]
     fn only_a_counter_that_was_asked_and_did_not_answer_leaves_the_outcome_unknown() {

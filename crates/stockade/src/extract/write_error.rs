@@ -74,6 +74,8 @@ fn of_statement(error: &sqlx::Error) -> Problem {
         | sqlx::Error::PoolClosed
         | sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
+        // A proxy whose server is away takes a connection and closes it, which is no answer to the offer of TLS.
+        | sqlx::Error::Protocol(_)
         | sqlx::Error::WorkerCrashed => Problem::DatabaseUnavailable,
         error => sqlstate(error).map_or(Problem::Internal, of_sqlstate),
     }
