@@ -49,6 +49,16 @@ pub async fn is_current(pool: &PgPool) -> Result<bool, sqlx::Error> {
     }
 }
 
+/// The name of the encoding of the database.
+///
+/// # Errors
+///
+/// The error of the database.
+pub async fn encoding(pool: &PgPool) -> Result<String, sqlx::Error> {
+    // language=PostgreSQL
+    sqlx::query_scalar("select current_setting('server_encoding')").fetch_one(pool).await
+}
+
 /// Brings the database up to date: the library's schema, then the service's migrations. Idempotent; instances that do
 /// it together take turns.
 ///

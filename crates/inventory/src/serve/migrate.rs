@@ -12,6 +12,11 @@ enum MigrateError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error(
+        "the database at {place} has the encoding {encoding}, which lacks characters of SKUs and customers: create it \
+         with `encoding 'UTF8' template template0`"
+    )]
+    Encoding { place: String, encoding: String },
     #[error("can't migrate the database at {place}")]
     Migrate { place: String, source: sqlx::migrate::MigrateError },
 }
@@ -35,7 +40,12 @@ async fn run(args: &DatabaseArgs) -> Result<(), MigrateError> {
     // Without the service's time-outs: a migration may take as long as it needs.
     let place = db::connect::place(&options);
     let pool = db::connect::one(options).await?;
-    db::schema::migrate(&pool).await.map_err(|source| MigrateError::Migrate { place, source })?;
+    let failed = |source| MigrateError::Migrate { place: place.clone(), source };
+    let encoding = db::schema::encoding(&pool).await.map_err(|error| failed(error.into()))?;
+    if encoding != "UTF8" {
+        return Err(MigrateError::Encoding { place, encoding });
+    }
+    db::schema::migrate(&pool).await.map_err(failed)?;
     pool.close().await;
     Ok(())
 }

@@ -1,7 +1,10 @@
 use inventory::config::DatabaseArgs;
 use sqlx::ConnectOptions;
 
-use crate::stage::{Stage, bare_command, outcome};
+use crate::{
+    stage::{Stage, bare_command, outcome},
+    stock_db::execute,
+};
 
 /// Settings that would be enough to start if servers listened there.
 const BASE: [(&str, &str); 4] = [
@@ -103,6 +106,19 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         assert!(!output.contains("listening"), "{context}");
         assert!(!output.contains("hunter2"), "{context}");
     }
+}
+
+#[tokio::test]
+async fn a_database_that_can_not_keep_every_text_is_not_migrated() {
+    let stage = Stage::bare().await;
+    execute(&stage.pool, "create database latin encoding 'LATIN1' template template0 lc_collate 'C' lc_ctype 'C'")
+        .await;
+    let url = stage.database_url.replace("/inventory", "/latin");
+    let (status, output) = stage.run("migrate", &[("DATABASE_URL", &url)]).await;
+    assert!(!status.success() && output.contains("LATIN1") && output.contains("UTF8"), "{output}");
+    let latin = sqlx::PgPool::connect(&url).await.unwrap();
+    let schemas = "select count(*) from pg_namespace where nspname = 'stockade'";
+    assert_eq!(sqlx::query_scalar::<_, i64>(schemas).fetch_one(&latin).await.unwrap(), 0);
 }
 
 #[tokio::test]
