@@ -52,8 +52,7 @@ pub(super) async fn close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
 }
 
 async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
-    let counter = app.flash.counter();
-    if counter.close(sale).await? > 0 {
+    if app.flash.counter().close(sale).await? > 0 {
         return Ok(false);
     }
     let guard = app.locks.write(&sale.sku).wait(app.limits.lock_wait).acquire().await?;
@@ -90,9 +89,6 @@ async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
         metrics::movement(Kind::Flash, Outcome::Applied);
     }
     tracing::info!(sku = %sale.sku, sale = %sale.id, stored = closed.stored, "a sale was closed");
-    if let Err(error) = counter.forget(sale).await {
-        tracing::debug!(%error, "what was kept for a closed sale stays in Redis until the next one");
-    }
     Ok(true)
 }
 

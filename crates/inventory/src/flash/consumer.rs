@@ -222,7 +222,10 @@ fn tell(flash: &Flash, entry: &Entry, reservation: &Reservation, fate: Fate) {
         Fate::Repeated(_) => FlashFate::Repeated,
     });
     if fate == Fate::Rejected {
-        tracing::warn!(reservation = reservation.id, "a reservation was rejected: its units were given to others");
+        tracing::warn!(
+            reservation = reservation.id,
+            "a reservation was rejected: its units are gone, or its counter was replaced"
+        );
     }
     let made = entry.id.split('-').next().and_then(|millis| millis.parse().ok()).map(Duration::from_millis);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -8,7 +8,7 @@ use super::{
     desk::Answer,
     keys::Keys,
     link::{Link, LinkError},
-    script::{CLOSE, ENTER, FORGET, INSTALL, LOAD, RESERVE, SETTLE, VIEW},
+    script::{CLOSE, ENTER, INSTALL, LOAD, RESERVE, SETTLE, VIEW},
     stream,
 };
 use crate::{domain::Sku, traces};
@@ -32,8 +32,8 @@ pub(super) enum Entry {
     Draining,
     /// Somebody else makes the counter.
     Busy,
-    /// There is a later sale or a later counter than the caller knows.
-    Replaced,
+    /// There is a later sale than the caller knows, or a later counter, with this generation.
+    Replaced(Option<i64>),
     /// The sale was closed here.
     Closed,
     /// A later counter was made on another server.
@@ -65,18 +65,20 @@ impl Counter {
         }
     }
 
-    /// Asks whether the counter can be used. After [`Entry::Entered`] the caller with `nonce` may make it.
-    pub(super) async fn enter(&self, sale: &Sale, nonce: &str) -> Result<Entry, LinkError> {
-        let keys = Keys::of(&sale.sku);
+    /// Asks whether the counter can be used. After [`Entry::Entered`] the caller with `nonce` may make it. A counter of
+    /// the generation `lost`, which Postgres does not know any more, can't be used.
+    pub(super) async fn enter(&self, sale: &Sale, nonce: &str, lost: Option<i64>) -> Result<Entry, LinkError> {
         let (id, generation) = (sale.id.to_string(), sale.generation.to_string());
-        let said: String = self.link.run(&ENTER, &keys.all(), &[id.as_str(), &generation, nonce]).await?;
-        Ok(match said.as_str() {
-            "valid" => Entry::Valid,
-            "entered" => Entry::Entered,
-            "draining" => Entry::Draining,
-            "replaced" => Entry::Replaced,
-            "closed" => Entry::Closed,
-            "superseded" => Entry::Superseded,
+        let lost = lost.map(|lost| lost.to_string()).unwrap_or_default();
+        let args = [id.as_str(), &generation, nonce, &lost];
+        let said: Vec<String> = self.link.run(&ENTER, &Keys::of(&sale.sku).all(), &args).await?;
+        Ok(match said.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["valid"] => Entry::Valid,
+            ["entered"] => Entry::Entered,
+            ["draining"] => Entry::Draining,
+            ["replaced", generation @ ..] => Entry::Replaced(generation.first().and_then(|number| number.parse().ok())),
+            ["closed"] => Entry::Closed,
+            ["superseded"] => Entry::Superseded,
             _ => Entry::Busy,
         })
     }
@@ -105,16 +107,10 @@ impl Counter {
         Ok(self.link.run::<i64>(&INSTALL, &[&keys.sale], &args).await? == 1)
     }
 
-    /// Lets nothing into the sale any more. Returns how many entries wait for Postgres.
+    /// Lets nothing into the sale any more, and drops its data once Postgres has all entries. Returns how many wait for
+    /// Postgres.
     pub(super) async fn close(&self, sale: &Sale) -> Result<i64, LinkError> {
-        let keys = Keys::of(&sale.sku);
-        self.link.run(&CLOSE, &[&keys.sale, &keys.stream], &[&sale.id.to_string()]).await
-    }
-
-    /// Drops the data of a closed sale.
-    pub(super) async fn forget(&self, sale: &Sale) -> Result<(), LinkError> {
-        let keys = Keys::of(&sale.sku);
-        self.link.run::<i64>(&FORGET, &keys.all(), &[&sale.id.to_string()]).await.map(|_| ())
+        self.link.run(&CLOSE, &Keys::of(&sale.sku).all(), &[&sale.id.to_string()]).await
     }
 
     /// Removes entries that Postgres has. Returns how many are left.

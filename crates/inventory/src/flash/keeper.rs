@@ -76,12 +76,12 @@ struct Lane {
 }
 
 /// What a step for a sale has done.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Nothing,
-    Stored,
-    /// Its counter was made, or the sale goes towards its end.
-    Moved,
+#[derive(Clone, Copy)]
+struct Step {
+    /// Entries were stored.
+    stored: bool,
+    /// Its counter can't be used yet, or its end has to wait.
+    waits: bool,
 }
 
 /// How long to wait for the next round.
@@ -173,11 +173,15 @@ impl Keeper {
                 if lane.trouble.end() {
                     tracing::info!(sku = %sale.sku, "a flash sale goes on again");
                 }
-                if step == Step::Moved {
-                    // The sale as it was read may be out of date; and the next step may be possible at once.
-                    (self.looked, lane.checked) = (None, None);
+                if step.waits {
+                    // The sale as it was read may be out of date.
+                    self.looked = None;
+                    if step.stored {
+                        // Perhaps it waited for these.
+                        lane.checked = None;
+                    }
                 }
-                step != Step::Nothing
+                step.stored
             }
             Err(error) => {
                 lane.failed = Some(Instant::now());
@@ -217,10 +221,7 @@ impl Lane {
                 Stage::Closing | Stage::Closed => {}
             }
         }
-        if !is_done {
-            return Ok(Step::Moved);
-        }
-        Ok(if finished > 0 { Step::Stored } else { Step::Nothing })
+        Ok(Step { stored: finished > 0, waits: !is_done })
     }
 
     fn begin_closing(&mut self, app: &App, sale: &Sale) {

@@ -41,6 +41,9 @@
 //!   request, and the next counter lets it in under the same id. The old entry is rejected, and the new one taken for
 //!   its repetition, so a 201 was answered and nothing is stored. So a rejection stands only for entries of its counter
 //!   and of those before: the new entry is decided again, and a request that waits for it is not told of the rejection.
+//! - **Postgres has lost the newest generation.** After a failover to a replica that lacks it, every reservation of the
+//!   counter would be rejected. A counter is made after its generation is committed. So if Postgres, asked after Redis,
+//!   shows an earlier one, the counter is stopped and made again (`reconcile`).
 //! - **An old primary that still takes writes.** Both primaries give away the same units. Postgres stores no more than
 //!   the opened units, and rejects the rest.
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::PgPool;
 
 use super::{
-    Sale,
+    Sale, Stage,
     counter::{Counter, Entry},
     link::LinkError,
 };
@@ -21,6 +21,8 @@ pub(super) enum ReconcileError {
     Redis(#[from] LinkError),
     #[error("the database does not answer")]
     Database(#[from] sqlx::Error),
+    #[error("a later counter of this sale was made on another Redis, and this one is not used: is it an old primary?")]
+    Superseded,
 }
 
 /// Makes the counter of an open sale usable. False: not yet, or not any more; `sale` may be out of date.
@@ -30,14 +32,20 @@ pub(super) enum ReconcileError {
 /// are read, and the counter is made of them.
 pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
     let nonce = format!("{:032x}", rand::random::<u128>());
-    match counter.enter(sale, &nonce).await? {
+    let mut entry = counter.enter(sale, &nonce, None).await?;
+    if let Entry::Replaced(Some(later)) = entry {
+        // A generation is committed before its counter is made. So Postgres shows it now, or has lost it.
+        let sale = db::flash_sale::find(pg, sale.id).await?;
+        if sale.stage == Stage::Open && sale.generation < later {
+            tracing::warn!(sku = %sale.sku, "Postgres has lost the newest counter of a sale: it is made again");
+            entry = counter.enter(&sale, &nonce, Some(later)).await?;
+        }
+    }
+    match entry {
         Entry::Valid => return Ok(true),
         Entry::Entered => {}
-        Entry::Superseded => {
-            tracing::error!(sku = %sale.sku, "a later counter of this sale was made on another Redis: this one is not used");
-            return Ok(false);
-        }
-        Entry::Draining | Entry::Busy | Entry::Replaced | Entry::Closed => return Ok(false),
+        Entry::Superseded => return Err(ReconcileError::Superseded),
+        Entry::Draining | Entry::Busy | Entry::Replaced(_) | Entry::Closed => return Ok(false),
     }
     let mut connection = pg.acquire().await?;
     let Some(sale) = db::flash_sale::next_generation(&mut connection, sale.id, sale.generation).await? else {

@@ -19,11 +19,8 @@ pub(super) static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_
 pub(super) static INSTALL: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("lua/run.lua"), include_str!("lua/install.lua"))));
 
-/// Lets nothing into a sale any more.
+/// Lets nothing into a sale any more, and drops its data once Postgres has all entries.
 pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/close.lua")));
-
-/// Drops the data of a closed sale.
-pub(super) static FORGET: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/forget.lua")));
 
 /// Removes entries that Postgres has.
 pub(super) static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/settle.lua")));

@@ -1,10 +1,14 @@
--- Lets no reservation into a sale any more. Returns how many of its entries wait for Postgres.
+-- Lets no reservation into a sale any more. Once Postgres has all entries, only that the sale is closed is kept, for a
+-- day. Returns how many of its entries wait for Postgres.
 --
--- KEYS  sale, stream
+-- KEYS  sale, customers, reservations, stream
 -- ARGV  id of the sale
+local left = redis.call('XLEN', KEYS[4])
 local id = redis.call('HGET', KEYS[1], 'id')
 if not id or tonumber(id) <= tonumber(ARGV[1]) then
   redis.call('HSET', KEYS[1], 'id', ARGV[1], 'state', 'closed')
   redis.call('HDEL', KEYS[1], 'nonce', 'since')
+  redis.call('EXPIRE', KEYS[1], 86400)
+  if left == 0 then redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4]) end
 end
-return redis.call('XLEN', KEYS[2])
+return left

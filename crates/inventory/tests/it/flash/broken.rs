@@ -60,6 +60,25 @@ async fn one_broken_sale_does_not_stop_the_others_and_goes_on_once_its_key_is_de
     assert_conserved(&stage).await;
 }
 
+#[tokio::test]
+async fn a_counter_that_was_replaced_on_another_redis_is_said_to_be_once_and_lets_nobody_in() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 9).await;
+    open(&instance, "A", 9, 9).await;
+    stage.redis.command(&["HSET", SALE, "generation", "0"]).await.unwrap();
+    until("it stands still", async || instance.log().contains("is it an old primary?")).await;
+    let before = reads(&stage).await.0;
+    until("it was looked at again and again", async || reads(&stage).await.0 >= before + 8).await;
+    assert_eq!(instance.log().matches("is it an old primary?").count(), 1, "{}", instance.log());
+    assert_eq!(reserve(&instance, "A", "ann", 1, None).await.problem(), "load-shed");
+
+    stage.redis.restart().await.unwrap();
+    until_open(&instance).await;
+    until_closed(&instance).await;
+    assert_conserved(&stage).await;
+}
+
 /// How many reads of streams Redis has answered, and how many it has refused.
 async fn reads(stage: &Stage) -> (u64, u64) {
     let stats = stage.redis.command(&["INFO", "commandstats"]).await.unwrap();

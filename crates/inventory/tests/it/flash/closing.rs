@@ -71,6 +71,8 @@ async fn a_sale_that_can_not_be_closed_yet_does_not_hold_up_the_others() {
         instance.put(sku, 10).await;
         open(&instance, sku, 6, 6).await;
     }
+    reserved(&instance, "bob", 1).await;
+    until_stored(&stage, 1).await;
     let held = stage.hold_row().await;
     let ((), closing) = tokio::join!(stage.until_one_waits_for_a_row(), close(&instance, "A"));
     assert_eq!((closing.status, &closing.json()["state"]), (StatusCode::OK, &json!("closing")), "{closing:?}");
@@ -78,9 +80,14 @@ async fn a_sale_that_can_not_be_closed_yet_does_not_hold_up_the_others() {
         from pg_stat_activity where wait_event_type = 'Lock'";
     let before: String = sqlx::query_scalar(waiting).fetch_one(&stage.pool).await.unwrap();
     assert_eq!(reserve(&instance, "B", "ann", 1, None).await.status, StatusCode::CREATED);
-    until("B is stored", async || stage.count("select sum(stored)::bigint from flash_sale").await == 1).await;
+    until("B is stored", async || stage.count("select sum(stored)::bigint from flash_sale").await == 2).await;
     let after: String = sqlx::query_scalar(waiting).fetch_one(&stage.pool).await.unwrap();
     assert_eq!(after, before, "B was stored only after an attempt to close A had ended");
+    // Whatever becomes of the instance now, nothing of the sale stays in Redis for good.
+    for (key, kept) in [("sale", 1..=86_400), ("customers", -2..=-2), ("reservations", -2..=-2), ("stream", -2..=-2)] {
+        let ttl = stage.redis.command(&["TTL", &format!("inventory:flash:{{A}}:{key}")]).await.unwrap();
+        assert!(kept.contains(&ttl.parse::<i64>().unwrap()), "{key}: {ttl}");
+    }
     held.rollback().await.unwrap();
     until_closed(&instance).await;
     assert_conserved(&stage, &[]).await;
