@@ -131,7 +131,8 @@ pub enum WriteError {
     /// A statement of the transaction failed. Dropping its [`Tx`](super::Tx) rolls it back.
     ///
     /// Do not make this of an error of a statement outside of a [`Tx`](super::Tx): it may have been applied although
-    /// its answer was lost.
+    /// its answer was lost. Nor after a savepoint of the [`Tx`](super::Tx) failed to begin, or was dropped while it
+    /// began: statements before this one may have been applied one by one. [`Tx::commit`](super::Tx::commit) says so.
     #[error("a statement failed: nothing was applied")]
     Statement(
         #[from]

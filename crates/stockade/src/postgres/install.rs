@@ -6,7 +6,7 @@ use super::{FenceError, error::own_statement};
 pub const SCHEMA: &str = include_str!("schema.sql");
 
 /// The oldest schema version that this crate works with.
-pub const SCHEMA_VERSION: i32 = 8;
+pub const SCHEMA_VERSION: i32 = 9;
 
 /// An arbitrary number that all instances agree on.
 const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;

@@ -125,7 +125,7 @@ fn writing_down(rows: &[New<'_>]) -> String {
     }
 }
 
-/// Locks rows that are older than `older_than` and not applied. Skips rows that another relay is applying, and refused
+/// Locks rows of this cache that are older than `older_than` and not applied. Skips rows that another relay is applying, and refused
 /// rows whose pause is not over. If the server's clock was set back, rows and pauses from the time after the present are
 /// as good as old.
 ///
@@ -133,18 +133,18 @@ fn writing_down(rows: &[New<'_>]) -> String {
 /// that were applied before.
 pub(super) async fn claim(
     connection: &mut PgConnection,
-    caches: &[&'static str],
+    cache: &'static str,
     older_than: Duration,
     limit: i64,
 ) -> Result<Vec<Row>, sqlx::Error> {
     const SQL: &str = "select id, cache, resource, intent from stockade.outbox
-        where applied_at is null and cache = any($1)
+        where applied_at is null and cache = $1
             and created_at not between clock_timestamp() - make_interval(secs => $2) and clock_timestamp()
             and (retry_at is null
                 or retry_at not between clock_timestamp() and clock_timestamp() + make_interval(secs => $4))
-        order by id limit $3 for update skip locked";
+        order by created_at limit $3 for update skip locked";
     sqlx::query_as(SQL)
-        .bind(caches)
+        .bind(cache)
         .bind(older_than.as_secs_f64())
         .bind(limit)
         .bind(LONGEST_PAUSE.as_secs_f64())
@@ -212,8 +212,8 @@ pub(super) async fn newest(executor: impl PgExecutor<'_>) -> Result<i64, sqlx::E
 
 /// Whether a row of this cache up to this id is not applied yet.
 pub(super) async fn waits(executor: impl PgExecutor<'_>, cache: &'static str, up_to: i64) -> Result<bool, sqlx::Error> {
-    const SQL: &str =
-        "select exists (select from stockade.outbox where applied_at is null and cache = $1 and id <= $2)";
+    const SQL: &str = "select exists (select from (select from stockade.outbox
+        where applied_at is null and cache = $1 and id <= $2 order by created_at limit 1) oldest)";
     sqlx::query_scalar(SQL).bind(cache).bind(up_to).fetch_one(executor).await
 }
 
@@ -227,9 +227,15 @@ pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<bool, sq
 }
 
 /// The age in seconds of the oldest row that is not applied; zero if all are. If the server's clock was set back, how
-/// far it was.
+/// far it was. It looks at two rows of each cache, since very many may wait for a cache that nobody relays.
 pub(super) async fn lag(executor: impl PgExecutor<'_>, caches: &[&'static str]) -> Result<f64, sqlx::Error> {
-    const SQL: &str = "select abs(extract(epoch from clock_timestamp() - created_at))::float8
-        from stockade.outbox where applied_at is null and cache = any($1) order by id limit 1";
-    Ok(sqlx::query_scalar(SQL).bind(caches).fetch_optional(executor).await?.unwrap_or_default())
+    const SQL: &str = "select coalesce(max(abs(extract(epoch from clock_timestamp() - created_at))), 0)::float8
+        from unnest($1::text[]) wanted cross join lateral (
+            (select created_at from stockade.outbox where applied_at is null and cache = wanted
+                order by created_at limit 1)
+            union all
+            (select created_at from stockade.outbox where applied_at is null and cache = wanted
+                order by created_at desc limit 1)
+        ) ends";
+    sqlx::query_scalar(SQL).bind(caches).fetch_one(executor).await
 }

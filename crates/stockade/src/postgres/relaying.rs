@@ -194,7 +194,7 @@ impl Worker {
 
     async fn apply_pending_of(&self, name: &'static str) -> Result<bool, RelayError> {
         let mut tx = self.pool.begin().await.map_err(RelayError::Sqlx)?;
-        let rows = outbox::claim(&mut tx, &[name], GRACE, BATCH.into()).await.map_err(RelayError::Sqlx)?;
+        let rows = outbox::claim(&mut tx, name, GRACE, BATCH.into()).await.map_err(RelayError::Sqlx)?;
         if !rows.is_empty() {
             let applied = apply(&self.caches, &rows).await;
             outbox::mark(&mut *tx, &applied.rows).await.map_err(RelayError::Sqlx)?;

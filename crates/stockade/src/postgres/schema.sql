@@ -61,7 +61,10 @@ alter table stockade.outbox add column if not exists attempts integer not null d
 alter table stockade.outbox add column if not exists resources text[];
 
 create index if not exists outbox_refused on stockade.outbox (cache) where applied_at is null and attempts > 0;
-create index if not exists outbox_pending on stockade.outbox (id) where applied_at is null;
+-- A relay asks for the rows of one cache, however many of others wait. It asks in the order of time, because in the order
+-- of ids the server would look for them among all rows.
+create index if not exists outbox_waiting on stockade.outbox (cache, created_at) where applied_at is null;
+drop index if exists stockade.outbox_pending;
 create index if not exists outbox_applied on stockade.outbox (applied_at) where applied_at is not null;
 
 -- When a relay of any process last served a cache.
@@ -124,5 +127,5 @@ end
 $$;
 
 -- A database may have a higher version, of a newer library. That version stays.
-insert into stockade.schema_version (version) values (8)
+insert into stockade.schema_version (version) values (9)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

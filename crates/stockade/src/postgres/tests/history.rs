@@ -71,7 +71,7 @@ async fn rows_that_two_processes_mark_are_kept_once_and_those_of_one_that_died_a
     for dies in [true, false] {
         let ids = pending(&pool, numbered(10)).await;
         let mut relay = pool.begin().await.unwrap();
-        let claimed = outbox::claim(&mut relay, &["stock"], Duration::ZERO, 5).await.unwrap();
+        let claimed = outbox::claim(&mut relay, "stock", Duration::ZERO, 5).await.unwrap();
         assert_eq!(claimed.len(), 5);
         let mut committer = JoinSet::new();
         committer.spawn({
@@ -148,4 +148,29 @@ async fn old_rows_of_many_commits_are_deleted_as_fast_as_they_come() {
     let relay = Relay::spawn(pool.clone(), [cache]);
     until(async || rows(&pool).await == (0, 0)).await;
     relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_relay_reads_no_row_of_a_cache_that_nobody_relays() {
+    const MANY: &str = "insert into stockade.outbox (cache, resource, created_at)
+        select 'nobody', 'x:' || n, clock_timestamp() - interval '5 s' from generate_series(1, 5000) n;
+        analyze stockade.outbox";
+    // Written before the clock of the server was set back.
+    const LATER: &str = "insert into stockade.outbox (cache, resource, created_at)
+        values ('stock', 'stock:later', clock_timestamp() + interval '1 h')";
+    const READ: &str = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'outbox'";
+    let (_server, pool) = database().await;
+    sqlx::raw_sql(MANY).execute(&pool).await.unwrap();
+    pending(&pool, numbered(2)).await;
+    sqlx::raw_sql(LATER).execute(&pool).await.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    // As the server plans a statement that it has been sent often.
+    sqlx::raw_sql("set local plan_cache_mode = force_generic_plan").execute(&mut *tx).await.unwrap();
+    assert!(outbox::lag(&mut *tx, &["stock", "empty"]).await.unwrap() > 3_500.0);
+    assert_eq!(outbox::lag(&mut *tx, &["empty"]).await.unwrap().to_bits(), 0);
+    assert_eq!(outbox::claim(&mut tx, "stock", Duration::ZERO, 5).await.unwrap().len(), 3);
+    assert!(outbox::waits(&mut *tx, "stock", i64::MAX).await.unwrap());
+    assert_eq!(outbox::refused(&mut *tx, "stock").await.unwrap(), 0);
+    let read: i64 = sqlx::query_scalar(READ).fetch_one(&mut *tx).await.unwrap();
+    assert!(read < 20, "{read} rows were read to find three");
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use stockade::{
     Cache, Redis,
     cache::{Loaded, Source},
-    postgres::Relay,
+    postgres::{Relay, Tx},
 };
 use stockade_testbed::{Fault, Proxy, SentinelGroup};
 use tokio::{task::JoinSet, time::Instant};
@@ -203,10 +203,45 @@ async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay() {
     let pending = "select count(*) from stockade.outbox where applied_at is null";
     assert_eq!(sqlx::query_scalar::<_, i64>(pending).fetch_one(&world.pool).await.unwrap(), 0, "nothing is left to do");
 
+    // A strict cache would wait for this transaction, perhaps until the row is deleted.
+    let mut writing = world.pool.begin().await.unwrap();
+    sqlx::raw_sql("set local idle_in_transaction_session_timeout = 0; select pg_current_xact_id()")
+        .execute(&mut *writing)
+        .await
+        .unwrap();
     world.redis.restart().await.unwrap();
     until(async || !cache.is_degraded()).await;
     assert_eq!(read(&cache).await, 10, "the snapshot was not read");
     *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
     until(async || read(&cache).await == 9).await;
+    writing.rollback().await.unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_absence_that_a_restart_brought_back_is_dropped_although_no_value_is_left() {
+    let world = World::patient().await;
+    let brief = Duration::from_millis(1)..=Duration::from_millis(1);
+    let cache = online(world.at(&world.redis.url()).await.ttl(brief).grace(Duration::ZERO)).await;
+    let relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    let found = async || cache.get(&Sku("new")).await.unwrap().value.is_some();
+    assert!(!found().await);
+    world.redis.command(&["SAVE"]).await.unwrap();
+    let mut tx = Tx::unfenced(&world.pool).await.unwrap();
+    sqlx::query("insert into stock values ('new', 3)").execute(&mut *tx).await.unwrap();
+    tx.invalidate(&cache, &Sku("new"));
+    tx.commit().await.unwrap();
+    assert!(found().await);
+    relay.shutdown(Duration::from_secs(1)).await;
+    let pending = "select count(*) from stockade.outbox where applied_at is null";
+    assert_eq!(sqlx::query_scalar::<_, i64>(pending).fetch_one(&world.pool).await.unwrap(), 0, "nothing is left to do");
+    world.redis.restart().await.unwrap();
+    until(async || !cache.is_degraded()).await;
+    assert!(!found().await, "the snapshot was not read");
+    // The cache asks each second whether the run is trusted by now.
+    let since = Instant::now();
+    until(async || since.elapsed() > Duration::from_secs(2)).await;
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
+    until(found).await;
     world.end().await;
 }

@@ -54,7 +54,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let channels = vec![keys.channel(), keys.inbox()];
         let strict = settings.strict.is_some();
         // A loader may give its values any lifetime. So in a strict cache a run is never trusted because of its age.
-        let longest = if strict { Duration::MAX } else { settings.ttl.end().saturating_add(settings.grace) };
+        let longest = (*settings.ttl.end()).max(settings.null_ttl).saturating_add(settings.grace);
+        let longest = if strict { Duration::MAX } else { longest };
         let subscription = Arc::new(Subscription::new(keys, local, longest, strict));
         let events = Arc::clone(&subscription) as Arc<dyn RoutedEvents<()>>;
         let servers = RoutedLink::new(redis, "cache", channels, ALL, events);
