@@ -121,8 +121,9 @@ impl Worker {
             self.delete_old().await.map_err(RelayError::Sqlx)?;
         }
         // A cache that takes no invalidations must not delay the vouching for other caches.
-        self.vouch(vouching).await?;
+        let vouched = self.vouch(vouching).await;
         self.sweep().await;
+        vouched?;
         applied
     }
 

@@ -153,6 +153,18 @@ async fn a_run_is_not_believed_because_it_has_served_for_long() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn whoever_comes_after_a_flush_is_vouched_for_by_the_relay_of_another_process() {
+    let world = World::patient().await;
+    let with_relay = world.cache().await;
+    assert_eq!(read(&with_relay).await, 10);
+    world.redis.command(&["FLUSHALL"]).await.unwrap();
+    let newcomer = online(world.at(&world.redis.url()).await.strict(&world.pool)).await;
+    until(async || source(&newcomer).await == Source::Redis).await;
+    until(async || source(&with_relay).await == Source::Redis).await;
+    world.end().await;
+}
+
 /// The relay that drops the value belongs to a process that never saw the run before. The snapshot may lack the marker of
 /// that run, because it was evicted.
 async fn dropped_by_who_came_after(marker_is_evicted: bool) {

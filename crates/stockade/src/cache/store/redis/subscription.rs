@@ -129,6 +129,13 @@ impl<V> Subscription<V> {
         (is_connected && (!self.strict || self.write_probe.outlasts_rivals(run.connection))).then_some(run)
     }
 
+    /// The connected run of a strict cache, if it is trusted.
+    pub(super) fn trusted_run(&self) -> Option<UnsureRun> {
+        let run = self.joined.lock().clone()?;
+        let is_connected = run.connection == self.connection.load(Ordering::Acquire);
+        (self.strict && is_connected && self.is_run_trusted()).then_some(run)
+    }
+
     /// The key and the arguments of JOIN for this run.
     pub(super) fn joining(&self, run: &str) -> (Vec<String>, Vec<Vec<u8>>) {
         let (longest, channel) = (self.longest.as_millis().to_string(), self.channel.clone());

@@ -1,21 +1,27 @@
 use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
+use redis::Value;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cache::store::redis::{
-        reply::Reply,
-        scripts::{HEARTBEAT, JOIN},
-        subscription::Subscription,
+    cache::store::{
+        UnsureRun,
+        redis::{
+            reply::Reply,
+            scripts::{HEARTBEAT, JOIN},
+            subscription::Subscription,
+        },
     },
     clock::Instant,
-    redis::{LinkError, RoutedLink},
+    redis::{Link, LinkError, RoutedLink},
     resource::Bucket,
 };
 
 const EVERY: Duration = Duration::from_secs(1);
+/// How often a process that trusts its run looks whether the server still says so.
+const LOOK: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(100);
 
 /// Sends a heartbeat if none was heard for a second, until told to stop.
@@ -38,9 +44,15 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
         }
         let Some(server) = servers.of(Bucket::FIRST).filter(|server| server.link.is_up()) else { continue };
         let link = &server.link;
-        if asked.elapsed() >= EVERY
-            && let Some(run) = subscription.unsure_run()
-        {
+        let run = match subscription.unsure_run() {
+            Some(run) if asked.elapsed() >= EVERY => Some(run),
+            None if asked.elapsed() >= LOOK => {
+                asked = Instant::now();
+                forgotten(link, &subscription).await
+            }
+            _ => None,
+        };
+        if let Some(run) = run {
             asked = Instant::now();
             let (keys, args) = subscription.joining(&run.id);
             if let Ok(reply) = link.call(&JOIN, keys, args).await.and_then(|reply| Reply::read(JOIN.name, reply)) {
@@ -74,5 +86,23 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             subscription.clock.note(sent, reply.now);
             subscription.liveness.answered(sent);
         }
+    }
+}
+
+/// The trusted run of a strict cache, if the server has forgotten it, as after FLUSHALL. To join it again ends the
+/// trust. Otherwise a process that came later would ask for a relay in vain, while those that have one trust the run.
+async fn forgotten<V: Send + Sync + 'static>(link: &Link, subscription: &Subscription<V>) -> Option<UnsureRun> {
+    let run = subscription.trusted_run()?;
+    let mut question = redis::cmd("GET");
+    question.arg(subscription.keys.marker());
+    match link.command("cache_marker", question).await {
+        Ok(Value::Nil) => Some(run),
+        Ok(Value::BulkString(marker)) => {
+            let marker = String::from_utf8_lossy(&marker);
+            let mut words = marker.split(' ');
+            // Another run has a connection of its own, and this one is about to end.
+            (words.next() == Some(&run.id) && words.nth(1) != Some("t")).then_some(run)
+        }
+        _ => None,
     }
 }
