@@ -60,10 +60,10 @@ export class Access {
     say(this.#parts.note, text);
   }
 
-  /** Says what an answer was refused for. */
-  refused(error) {
+  /** Says what an answer was refused for: in `place`, if the next answer of the tab must not take it away. */
+  refused(error, place = this.#parts.note) {
     if (!(error instanceof Refused)) throw error;
-    this.tell(error.message);
+    say(place, error.message);
   }
 
   #draw() {

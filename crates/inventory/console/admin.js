@@ -45,7 +45,11 @@ export class Admin {
       const headers = { authorization: `Bearer ${this.#token}` };
       answer = await fetch(path, { method, headers, cache: "no-store", signal: AbortSignal.timeout(limit) });
     } catch {
-      throw new Refused("The instance did not answer. The page asks again.");
+      throw new Refused(
+        method === "GET"
+          ? "The instance did not answer."
+          : "The instance did not answer, so nobody knows whether it was done: look before you try again.",
+      );
     }
     this.#ahead = (Date.parse(answer.headers.get("date")) || Date.now()) - Date.now();
     const document = await answer.json().catch(() => ({}));

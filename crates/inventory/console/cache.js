@@ -86,7 +86,7 @@ export class Cache extends Poll {
       say(this.#parts.result, `${sku} was invalidated in Redis and in every instance. The next read loads it.`);
       await this.#look(sku);
     } catch (error) {
-      this.#access.refused(error);
+      this.#access.refused(error, this.#parts.result);
     }
   }
 }

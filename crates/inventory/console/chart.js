@@ -76,6 +76,8 @@ export class Chart {
 
   /** Adds the values of a moment, in seconds since 1970; `null` leaves a gap. */
   add(at, values) {
+    // The clock was set back: the lines begin anew.
+    if (this.#columns[0].at(-1) > at) this.#columns.forEach((column) => column.splice(0));
     this.#columns[0].push(at);
     values.forEach((value, index) => this.#columns[index + 1].push(Number.isFinite(value) ? value : null));
     while (this.#columns[0][0] < at - SHOWN_S) this.#columns.forEach((column) => column.shift());

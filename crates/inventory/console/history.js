@@ -5,9 +5,13 @@ const KEPT_MS = 10 * 60 * 1000;
 export class History {
   #snapshots = [];
 
-  /** Adds a snapshot. After a restart of the instance its counters begin again, so older snapshots are dropped. */
+  /**
+   * Adds a snapshot. After a restart of the instance its counters begin again, and after a step of its clock backwards
+   * nothing can be told from the times: older snapshots are dropped.
+   */
   add(snapshot) {
-    if (this.newest && started(this.newest) !== started(snapshot)) this.#snapshots = [];
+    const { newest } = this;
+    if (newest && (started(newest) !== started(snapshot) || newest.at_ms > snapshot.at_ms)) this.#snapshots = [];
     this.#snapshots.push(snapshot);
     const oldest = snapshot.at_ms - KEPT_MS;
     while (this.#snapshots[0].at_ms < oldest) this.#snapshots.shift();

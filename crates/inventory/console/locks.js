@@ -108,7 +108,7 @@ export class Locks extends Poll {
         `${lock.resource} was forced. Holders that lost it: ${count(holders)}. Its fence is at token ${token}.`,
       );
     } catch (error) {
-      this.#access.refused(error);
+      this.#access.refused(error, this.#parts.result);
     }
     this.now();
   }

@@ -137,8 +137,13 @@ pub(super) async fn show(State(app): State<App>, scheme: Scheme) -> Result<Respo
 /// `POST /lab/{scheme}`
 pub(super) async fn begin(State(app): State<App>, scheme: Scheme, body: JsonBody<Begin>) -> Result<Response, Problem> {
     let lab = lab(&app)?;
-    lab.set(scheme, body.value.units.get()).await?;
-    show(State(app), scheme).await
+    lab.set(scheme, body.value.units.get()).await.map_err(|error| match error {
+        LabError::Sql(error @ sqlx::Error::Io(_)) => unknown(&error),
+        error => error.into(),
+    })?;
+    // The run has begun by now, and to begin it again would delete what it sold.
+    let count = lab.count(scheme).await.map_err(|error| unknown(&error))?;
+    Ok((not_stored(), Json(Shown::new(scheme, count))).into_response())
 }
 
 /// `POST /lab/{scheme}/sales`

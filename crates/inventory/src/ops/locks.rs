@@ -10,7 +10,7 @@ use axum::{
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use stockade::{
-    lock::{Force, Inspection, LockError, Party},
+    lock::{Force, Inspection, LockError, Party, Unavailable},
     postgres,
 };
 
@@ -123,7 +123,8 @@ pub(super) async fn force(
     how: Result<Query<How>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Forced>, Problem> {
     let Query(How { now }) = how.map_err(|_| Problem::bad_request("the query takes `now=true` or `now=false`"))?;
-    let forced = app.locks.force_release(&resource, if now { Force::Now } else { Force::AfterLeases }).await?;
+    let force = if now { Force::Now } else { Force::AfterLeases };
+    let forced = app.locks.force_release(&resource, force).await.map_err(of_force)?;
     log.forced(&resource, forced.holders, forced.token.get());
     tracing::warn!(lock = %resource.escape_default(), holders = forced.holders, now, "an administrator forced a lock");
     let claimed = postgres::claim_forced(&app.pg, &resource, forced.token).await;
@@ -136,6 +137,20 @@ pub(super) async fn force(
         ProblemType::FenceNotRaised
     })?;
     Ok(Json(Forced { resource, holders: forced.holders, token: token.get() }))
+}
+
+/// Redis may have done, or do later, what it did not confirm. To force the lock once more would take it from the next
+/// holder.
+fn of_force(error: LockError) -> Problem {
+    use Unavailable::{BreakerOpen, Crowded, Refused, SlotMoving, Unfit};
+    match &error {
+        LockError::Unavailable { reason: BreakerOpen | Crowded | Refused | SlotMoving | Unfit { .. }, .. } => error.into(),
+        LockError::Unavailable { .. } => {
+            tracing::warn!(error = &error as &dyn Error, "nobody can say whether a lock was forced");
+            ProblemType::OutcomeUnknown.into()
+        }
+        _ => error.into(),
+    }
 }
 
 /// The encoded key in the path, as the list shows it; percent-encoded once more on its way here.

@@ -34,7 +34,7 @@ impl Answer {
     pub(crate) const NONE: Self = Self::Retry { after: None, untouched: false };
 
     pub(crate) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        if status.is_success() {
+        if status == StatusCode::OK {
             return Self::Applied { replayed: headers.contains_key("idempotent-replayed") };
         }
         let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
@@ -108,5 +108,8 @@ mod tests {
         assert_eq!(read(503, &[], unknown), Answer::Retry { after: None, untouched: false });
         assert_eq!(read(502, &[], "<html>"), Answer::Retry { after: None, untouched: false });
         assert_eq!(read(500, &[], r#"{"type":"/problems/internal"}"#), Answer::Failed { untouched: false });
+        for other in [204, 302] {
+            assert_eq!(read(other, &[], ""), Answer::Failed { untouched: false }, "{other} is no answer of the service");
+        }
     }
 }

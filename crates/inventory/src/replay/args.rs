@@ -66,10 +66,10 @@ pub enum ReportFormat {
 
 fn http_url(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|error| format!("{error}"))?;
-    if matches!(url.scheme(), "http" | "https") {
-        Ok(url)
-    } else {
-        Err("give a URL with http:// or https://".to_owned())
+    match url.scheme() {
+        "http" => Ok(url),
+        "https" => Err("the replay speaks no TLS: give the http:// URL of an instance".to_owned()),
+        _ => Err("give a URL with http://".to_owned()),
     }
 }
 

@@ -1,7 +1,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use rand::rngs::SmallRng;
-use reqwest::Url;
+use reqwest::{Url, redirect::Policy};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
@@ -50,6 +50,8 @@ impl ShopClient {
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(REQUEST_TIMEOUT)
             .pool_max_idle_per_host(connections)
+            // A page that a redirect leads to, such as a login, answers 200 and has applied nothing.
+            .redirect(Policy::none())
             .tcp_nodelay(true);
         if instances.into_iter().all(is_local) { client.no_proxy() } else { client }.build()
     }

@@ -47,12 +47,16 @@ async fn traced(args: Args) -> Result<Outcome, ReplayError> {
 }
 
 async fn from_args(args: Args) -> Result<Outcome, ReplayError> {
-    let Orders { mut lines, skipped } = Orders::load(&args.csv, args.limit).await?;
+    let Orders { mut lines, skipped } = Orders::load(&args.csv, None).await?;
     let new_name = || format!("{:016x}", rand::rng().random::<u64>());
     let journal = match &args.state {
         Some(path) => Some(Arc::new(Journal::open(path, args.run.as_deref(), new_name).await?)),
         None => None,
     };
+    if let Some(journal) = &journal {
+        journal.check(&lines)?;
+    }
+    lines.truncate(args.limit.unwrap_or(usize::MAX));
     if lines.is_empty() {
         return Err(ReplayError::Empty);
     }

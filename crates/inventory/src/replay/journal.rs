@@ -1,12 +1,13 @@
 use std::{
     collections::HashSet,
+    fs::{self, TryLockError},
     io,
     path::{Path, PathBuf},
 };
 
 use tokio::{
-    fs::{File, OpenOptions},
-    io::AsyncWriteExt,
+    fs::File,
+    io::{AsyncReadExt, AsyncWriteExt},
     sync::Mutex,
 };
 
@@ -17,6 +18,8 @@ const TITLE: &str = "inventory replay";
 
 /// The file that lets a replay go on where an earlier one ended: the name of the run, and the references of the lines
 /// whose outcome is final. A line under way at a crash is not among them: it is sent again with the key that it had.
+///
+/// The file is locked while the journal is open, and the system ends the lock with the process.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -32,6 +35,9 @@ pub enum JournalError {
     /// The file can't be read or written.
     #[error("can't read or write the state file {0}")]
     File(PathBuf, #[source] io::Error),
+    /// Another replay has the file open.
+    #[error("another replay uses the state file {0}: wait for its end, or name another one")]
+    InUse(PathBuf),
     /// The file is something else.
     #[error("line {line} of {path} was not written by `inventory replay`: name another state file")]
     Foreign {
@@ -48,6 +54,17 @@ pub enum JournalError {
         /// Its run.
         run: String,
     },
+    /// The file belongs to other order lines.
+    #[error(
+        "{path} has settled {reference}, which is no line of the orders: they were changed since, so nobody can tell \
+         which of them are settled; name another state file"
+    )]
+    OtherOrders {
+        /// The file.
+        path: PathBuf,
+        /// A line that it has settled.
+        reference: String,
+    },
 }
 
 impl Journal {
@@ -59,23 +76,26 @@ impl Journal {
     /// the same name.
     pub async fn open(path: &Path, wanted: Option<&str>, new: impl FnOnce() -> String) -> Result<Self, JournalError> {
         let failed = |error| JournalError::File(path.to_owned(), error);
-        let text = match tokio::fs::read_to_string(path).await {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            read => read.map_err(failed)?,
-        };
-        // A process that was killed may have left half a line at the end.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let (run, settled) = match Self::parse(&text[..whole]) {
+        let file = fs::OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(JournalError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let (mut file, mut bytes) = (File::from_std(file), Vec::new());
+        file.read_to_end(&mut bytes).await.map_err(failed)?;
+        // A process that was killed may have left half a line at the end, and half a character.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let text = String::from_utf8_lossy(&bytes[..whole]);
+        let (run, settled) = match Self::parse(&text) {
             Ok(Some(read)) => read,
-            Ok(None) if text.len() == whole => (wanted.map_or_else(new, str::to_owned), HashSet::new()),
+            Ok(None) if bytes.len() == whole => (wanted.map_or_else(new, str::to_owned), HashSet::new()),
             Ok(None) => return Err(JournalError::Foreign { path: path.to_owned(), line: 1 }),
             Err(line) => return Err(JournalError::Foreign { path: path.to_owned(), line }),
         };
         if wanted.is_some_and(|wanted| wanted != run) {
             return Err(JournalError::OtherRun { path: path.to_owned(), run });
         }
-        let mut options = OpenOptions::new();
-        let mut file = options.append(true).create(true).open(path).await.map_err(failed)?;
         file.set_len(whole as u64).await.map_err(failed)?;
         if whole == 0 {
             file.write_all(format!("{TITLE}\t{run}\n").as_bytes()).await.map_err(failed)?;
@@ -100,6 +120,17 @@ impl Journal {
     #[must_use]
     pub fn run(&self) -> &str {
         &self.run
+    }
+
+    /// Refuses a file that has settled a line that is not among these, which are all of the orders.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::OtherOrders`].
+    pub fn check(&self, lines: &[OrderLine]) -> Result<(), JournalError> {
+        let known: HashSet<_> = lines.iter().map(OrderLine::reference).collect();
+        let stranger = self.settled.iter().find(|reference| !known.contains(*reference)).cloned();
+        stranger.map_or(Ok(()), |reference| Err(JournalError::OtherOrders { path: self.path.clone(), reference }))
     }
 
     /// Whether the outcome of this line is known from before.

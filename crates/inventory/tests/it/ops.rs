@@ -156,6 +156,20 @@ async fn the_metrics_that_are_named_are_there() {
 }
 
 #[tokio::test]
+async fn whether_a_lock_was_forced_is_unknown_if_redis_does_not_answer() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 1).await;
+    let force = || Answer::to(instance.admin(Method::DELETE, "/admin/locks/stock:A"));
+    assert_eq!(force().await.status, 200);
+    stage.redis.pause().unwrap();
+    let unknown = force().await;
+    stage.redis.resume().unwrap();
+    assert_eq!((unknown.status.as_u16(), unknown.problem().as_str()), (503, "outcome-unknown"), "{unknown:?}");
+    assert!(unknown.json()["applied"].is_null() && !unknown.headers.contains_key("retry-after"), "{unknown:?}");
+}
+
+#[tokio::test]
 async fn counters_and_histograms_are_there_before_their_first_event() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;

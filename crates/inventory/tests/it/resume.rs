@@ -75,10 +75,22 @@ async fn a_replay_goes_on_where_it_was_killed_and_applies_nothing_twice() {
         (&["--rate", "1e-300"], "from 0.001 to 1000000"),
         (&["--give-up-after", "500000000000years"], "7days"),
         (&["--ops", "ftp://127.0.0.1"], "http://"),
+        (&["--target", "https://127.0.0.1"], "no TLS"),
     ] {
         let (ended, output) = replay(&instance, &folder, options).await;
         assert!(!ended && output.contains(said), "{options:?}: {output}");
     }
+    let state = std::fs::File::open(folder.join("state")).unwrap();
+    state.lock().unwrap();
+    let (ended, output) = replay(&instance, &folder, &[]).await;
+    assert!(!ended && output.contains("another replay uses the state file"), "{output}");
+    drop(state);
+    // A line more at the top: each line has another number, and another idempotency key.
+    let orders = std::fs::read_to_string(folder.join("orders.csv")).unwrap();
+    std::fs::write(folder.join("orders.csv"), orders.replacen('\n', "\n0,A,x,1\n", 1)).unwrap();
+    let (ended, output) = replay(&instance, &folder, &[]).await;
+    assert!(!ended && output.contains("no line of the orders"), "{output}");
+    std::fs::write(folder.join("orders.csv"), &orders).unwrap();
     std::fs::copy(folder.join("orders.csv"), folder.join("state")).unwrap();
     let (ended, output) = replay(&instance, &folder, &[]).await;
     assert!(!ended && output.contains("line 1 of") && output.contains("name another state file"), "{output}");

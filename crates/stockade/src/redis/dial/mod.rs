@@ -21,4 +21,5 @@ pub(super) use look_error::LookError;
 pub(super) use outage::News;
 #[cfg(any(feature = "redlock", test))]
 pub(crate) use server_info::process_of;
+pub(super) use server_info::run_of;
 pub(crate) use succession::Succession;

@@ -21,8 +21,9 @@ impl<'a> ServerInfo<'a> {
     /// The run id names only the process. A primary that followed its successor for a while and is the primary again
     /// has its old run id, but the data of the successor, which may lack the newest writes. Every promotion changes the
     /// replication id (<https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>). The id also
-    /// changes when a primary has been without replicas for `repl-backlog-ttl` (an hour by default): a new name for the
-    /// same data costs loads and loses nothing.
+    /// changes when a first replica connects, as `redis-cli --rdb` does, and when a primary has been without replicas
+    /// for `repl-backlog-ttl` (an hour by default). A new name for the same data costs loads and loses nothing, if all
+    /// processes learn it: the link of a cache looks.
     pub(super) fn run(self) -> Result<Arc<str>, HandshakeError> {
         let process = self.field("run_id")?;
         // A service that does not tell it is named by the process alone.
@@ -63,6 +64,12 @@ impl<'a> ServerInfo<'a> {
         let part = |name| self.find(name).unwrap_or("?");
         Err(HandshakeError::NotPrimary { primary: format!("{}:{}", part("master_host"), part("master_port")) })
     }
+}
+
+/// The name of the run in an answer to INFO, if all of it is there.
+pub(in crate::redis) fn run_of(info: &str) -> Option<Arc<str>> {
+    let info = ServerInfo(info);
+    info.find("master_replid").and_then(|_| info.run().ok())
 }
 
 /// The process in the name of a run.

@@ -1,8 +1,13 @@
 //! The tasks that keep a link's connections up.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    future::pending,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use tokio::time::timeout;
+use rand::Rng;
+use tokio::time::{sleep, timeout};
 
 use super::{
     connection::Connection,
@@ -14,10 +19,13 @@ use crate::{
     metrics::{self, REDIS_RECONNECTS},
     redis::{
         LinkError,
-        dial::{Backoff, HANDSHAKE, HandshakeError, News},
+        dial::{Backoff, HANDSHAKE, HandshakeError, News, run_of},
     },
     resource::Namespace,
 };
+
+/// How often the name of the run is looked at.
+const LOOK: Duration = Duration::from_secs(5);
 
 const RUNTIME_ENDED: &str = "the tokio runtime in which it was connected has ended: connect in a runtime that lasts";
 
@@ -138,7 +146,7 @@ fn asked_about(shared: &Shared) -> Option<&Namespace> {
 
 /// Leaves a primary that another one has replaced, even if it still answers. It may not know of its successor yet, and
 /// what it grants or renews counts for nothing.
-async fn until_ended(shared: &Shared, connection: &Connection) {
+async fn until_ended(shared: &Shared, connection: &Arc<Connection>) {
     tokio::select! {
         () = connection.ended.cancelled() => {}
         () = connection.wire.gather() => {}
@@ -146,6 +154,30 @@ async fn until_ended(shared: &Shared, connection: &Connection) {
         () = shared.redis.dialer().moved(&connection.place) => {
             tracing::warn!(role = shared.role, server = %shared.redis.dialer(), "the sentinels made another server the primary");
             connection.ended.cancel();
+        }
+        () = renamed(shared, connection) => {
+            tracing::info!(server = %shared.redis.dialer(), "Redis began a new replication history, perhaps for a backup: connecting again");
+            connection.ended.cancel();
+        }
+    }
+}
+
+/// Returns once the run of the server has another name, which also happens without a restart: when a first replica
+/// connects, and an hour after the last one left. A cache names what it stores by the run, so processes that connected
+/// before and after would not believe one another. Locks name nothing by it.
+async fn renamed(shared: &Shared, connection: &Arc<Connection>) {
+    if shared.role != "cache" {
+        return pending().await;
+    }
+    loop {
+        let pause = LOOK.mul_f64(rand::rng().random_range(0.75..1.25));
+        sleep(pause).await;
+        let mut question = redis::cmd("INFO");
+        question.arg("server").arg("replication");
+        let Ok(info) = Handshake(Arc::clone(connection)).command(question).await else { continue };
+        let run = redis::from_redis_value::<String>(info).ok().and_then(|info| run_of(&info));
+        if run.is_some_and(|run| run != connection.up.run_id) {
+            return;
         }
     }
 }

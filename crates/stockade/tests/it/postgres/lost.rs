@@ -7,7 +7,7 @@ use stockade::{
     cache::{Loaded, Source},
     postgres::{Relay, Tx},
 };
-use stockade_testbed::{Fault, Proxy, SentinelGroup};
+use stockade_testbed::{Fault, Proxy, RedisServer, SentinelGroup};
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
@@ -159,6 +159,23 @@ async fn whoever_comes_after_a_flush_is_vouched_for_by_the_relay_of_another_proc
     let with_relay = world.cache().await;
     assert_eq!(read(&with_relay).await, 10);
     world.redis.command(&["FLUSHALL"]).await.unwrap();
+    let newcomer = online(world.at(&world.redis.url()).await.strict(&world.pool)).await;
+    until(async || source(&newcomer).await == Source::Redis).await;
+    until(async || source(&with_relay).await == Source::Redis).await;
+    world.end().await;
+}
+
+/// As a backup by `redis-cli --rdb` does, a replica comes and goes: the server has another replication id since then.
+#[tokio::test]
+async fn whoever_comes_after_a_backup_is_vouched_for_by_the_relay_of_another_process() {
+    let world = World::patient().await;
+    let with_relay = world.cache().await;
+    let replica = RedisServer::start().await.unwrap();
+    let port = world.redis.addr().port().to_string();
+    replica.command(&["REPLICAOF", "127.0.0.1", &port]).await.unwrap();
+    until(async || replica.command(&["INFO"]).await.unwrap().contains("master_link_status:up")).await;
+    replica.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
+    drop(replica);
     let newcomer = online(world.at(&world.redis.url()).await.strict(&world.pool)).await;
     until(async || source(&newcomer).await == Source::Redis).await;
     until(async || source(&with_relay).await == Source::Redis).await;

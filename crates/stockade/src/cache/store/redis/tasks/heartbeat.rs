@@ -100,7 +100,7 @@ async fn forgotten<V: Send + Sync + 'static>(link: &Link, subscription: &Subscri
         Ok(Value::BulkString(marker)) => {
             let marker = String::from_utf8_lossy(&marker);
             let mut words = marker.split(' ');
-            // Another run has a connection of its own, and this one is about to end.
+            // The mark of another run is for the link to notice, which then connects again.
             (words.next() == Some(&run.id) && words.nth(1) != Some("t")).then_some(run)
         }
         _ => None,
