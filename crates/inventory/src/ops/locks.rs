@@ -144,7 +144,9 @@ pub(super) async fn force(
 fn of_force(error: LockError) -> Problem {
     use Unavailable::{BreakerOpen, Crowded, Refused, SlotMoving, Unfit};
     match &error {
-        LockError::Unavailable { reason: BreakerOpen | Crowded | Refused | SlotMoving | Unfit { .. }, .. } => error.into(),
+        LockError::Unavailable { reason: BreakerOpen | Crowded | Refused | SlotMoving | Unfit { .. }, .. } => {
+            error.into()
+        }
         LockError::Unavailable { .. } => {
             tracing::warn!(error = &error as &dyn Error, "nobody can say whether a lock was forced");
             ProblemType::OutcomeUnknown.into()

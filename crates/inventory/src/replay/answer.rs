@@ -109,7 +109,11 @@ mod tests {
         assert_eq!(read(502, &[], "<html>"), Answer::Retry { after: None, untouched: false });
         assert_eq!(read(500, &[], r#"{"type":"/problems/internal"}"#), Answer::Failed { untouched: false });
         for other in [204, 302] {
-            assert_eq!(read(other, &[], ""), Answer::Failed { untouched: false }, "{other} is no answer of the service");
+            assert_eq!(
+                read(other, &[], ""),
+                Answer::Failed { untouched: false },
+                "{other} is no answer of the service"
+            );
         }
     }
 }
