@@ -204,7 +204,6 @@ impl Route {
 /// A request that goes on without its lock, with the mark that says why.
 fn unlocked<M: Clone + Send + Sync + 'static>(mut parts: Parts, body: Body, mark: M) -> Request {
     parts.extensions.insert(mark);
-    RequestLocks::skip(&mut parts.extensions);
     Request::from_parts(parts, body)
 }
 

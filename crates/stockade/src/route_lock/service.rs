@@ -10,7 +10,7 @@ use axum::{
 };
 use tower_service::Service;
 
-use super::{Keys, ResponseFuture, Route, Section};
+use super::{Keys, RequestLocks, ResponseFuture, Route, Section};
 
 /// The service of [`RouteLock`](super::RouteLock). Its error type is that of the inner service: a refusal is a
 /// response.
@@ -53,13 +53,15 @@ where
 
 impl Route {
     /// Runs the inner service under the lock that the request needs, or refuses the request.
-    async fn serve<S>(self: Arc<Self>, inner: S, request: Request) -> Result<Response, S::Error>
+    async fn serve<S>(self: Arc<Self>, inner: S, mut request: Request) -> Result<Response, S::Error>
     where
         S: Service<Request> + Send + 'static,
         S::Response: IntoResponse + 'static,
         S::Error: Send + 'static,
         S::Future: Send + 'static,
     {
+        // Until it has its lock, the layer runs without: the handler must not take a lock further out for this one.
+        RequestLocks::skip(request.extensions_mut());
         let Some(mode) = self.settings.mode(request.method()) else { return call(inner, request).await };
         let version = request.version();
         let mut wait = None;

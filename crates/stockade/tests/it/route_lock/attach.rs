@@ -189,6 +189,16 @@ async fn a_key_of_none_runs_without_a_lock() {
 }
 
 #[tokio::test]
+async fn a_layer_that_takes_no_lock_gives_no_fence_of_one_further_out() {
+    let locks = Locks::memory();
+    let shop = RouteLock::template(&locks, "shop:{shop}");
+    let handler = async |fence: Option<Fence>, Fences(all): Fences| format!("{} {}", fence.is_some(), all.len());
+    let route = post(handler).route_layer(RouteLock::key(&locks, |_| None)).route_layer(shop);
+    let app = Router::new().route("/{shop}", route);
+    assert_eq!(send(&app, request(Method::POST, "/7")).await.text(), "false 1");
+}
+
+#[tokio::test]
 async fn who_holds_shows_method_and_route_but_no_id() {
     let locks = Locks::memory();
     let inspecting = locks.clone();

@@ -15,7 +15,8 @@ elseif (mode == 'r' or mode == 's') and redis.call('HDEL', M, me) == 1 then
   end
 elseif leave(me) then
   found = 2
-elseif mode ~= 'n' then
+elseif mode ~= 'n' and string.sub(raw, 3, 3) == '0' then
+  -- While others wait, this may be the repeated call that serves more of them.
   return 0
 end
 spread()

@@ -3,6 +3,7 @@
 use std::{slice, time::Duration};
 
 use redis::Value;
+use stockade_testbed::{Fault, Proxy};
 
 use super::{World, calls_of, connected, key, read, server, until_waiting, write};
 use crate::{
@@ -215,6 +216,33 @@ async fn a_reader_that_died_is_found_by_the_next_reader() {
         assert_eq!(store.release(&reader).await.unwrap(), Released::Released);
     }
     world.end().await;
+}
+
+#[tokio::test]
+async fn readers_behind_a_silent_one_are_served_by_the_process_that_released() {
+    const READERS: u64 = 600;
+    let world = World::start().await;
+    let holder = world.store().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let far = Redis::builder(proxy.url_for(&world.server.url())).command_timeout(Duration::from_secs(10));
+    let store = connected(&far.connect().await.unwrap()).await;
+    let key = key("silent-readers");
+    let held = holder.acquire(write(&key)).await.unwrap();
+    let mut readers = tokio::task::JoinSet::new();
+    for _ in 0..READERS {
+        let (store, attempt) = (std::sync::Arc::clone(&store), read(&key));
+        readers.spawn(async move { store.acquire(attempt).await });
+    }
+    until_waiting(&holder, &key, READERS).await;
+    // Its connection is there and counts as a receiver, but nobody asks for more.
+    proxy.set(Fault::Hole);
+    holder.release(&held).await.unwrap();
+    until_waiting(&holder, &key, 0).await;
+    proxy.set(Fault::None);
+    while let Some(granted) = readers.join_next().await {
+        let _ = store.release(&granted.unwrap().unwrap()).await;
+    }
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
