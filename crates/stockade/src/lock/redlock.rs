@@ -37,7 +37,7 @@ pub enum RedlockError {
     #[error("a cluster is not an independent server: give single servers, or use locks on the cluster")]
     Cluster,
     /// [`LocksBuilder::quarantine`] and [`LocksBuilder::replica_acks`] are settings of locks on one Redis.
-    #[error("{setting} is for locks on one Redis: leave it away, a quorum of servers does its work")]
+    #[error("{setting} is for locks on one Redis: leave it away")]
     Unsupported {
         /// The name of the setting.
         setting: &'static str,

@@ -224,7 +224,8 @@ impl Delegations {
         let mut shard = self.shard(&key);
         let waiters = joined.take();
         let inside = delegation.admit(waiters.iter().map(|waiter| waiter.max_hold));
-        if waiters.is_empty() {
+        // A shutdown recalls only what it finds granted.
+        if waiters.is_empty() || self.closed.load(Ordering::Acquire) {
             delegation.readers.recall(Recall::Once);
         }
         if delegation.readers.recalled() == Some(Recall::Once) {
@@ -273,5 +274,50 @@ impl Delegations {
 impl fmt::Debug for Delegations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Delegations").field("entries", &self.entries).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Locks, lock::Mode};
+
+    #[tokio::test]
+    async fn a_grant_that_comes_while_the_table_closes_lets_nobody_else_in() {
+        let locks = Locks::memory();
+        let (store, renewals) = (&locks.shared.store, &locks.shared.renewals);
+        let settings = Settings { lease: Duration::from_secs(2), most: 1 };
+        let delegations = Delegations::new(
+            store,
+            renewals,
+            &CancellationToken::new(),
+            &TaskTracker::new(),
+            &Handle::current(),
+            settings,
+        );
+        let key = Key::new("stock", "1").unwrap();
+        let lease = Duration::from_secs(10);
+        let attempt = Attempt {
+            key: key.clone(),
+            mode: Mode::Read,
+            permits: 0,
+            lease,
+            wait: lease,
+            max_waiters: 9,
+            tag: TAG.into(),
+            yields: None,
+        };
+        // Reads of one resource are worth a delegation after the first.
+        let first = (0..9).find_map(|_| match delegations.way(&attempt, None).unwrap() {
+            Way::First(waiting, joined, attempt) => Some((waiting, joined, attempt)),
+            _ => None,
+        });
+        let (_waiting, joined, attempt) = first.unwrap();
+        let ownership = delegations.store.acquire(attempt).await.unwrap();
+        delegations.close();
+        let delegation = delegations.granted(&joined, ownership);
+        assert!(delegations.enter(&key, lease, None).is_none());
+        assert_eq!(delegation.readers.recalled(), Some(Recall::Once));
+        delegation.end();
     }
 }

@@ -34,6 +34,8 @@ pub(crate) async fn a_patient_force_lets_readers_run_out(fixture: &Fixture) {
     let renewing = async {
         while writer.is_waiting() {
             fixture.store(0).renew(slice::from_ref(&reader)).await.expect("not renewed");
+            let told = reader.loss();
+            assert!(told.is_none() || since.elapsed() > lease / 2, "told in the middle of its lease: {told:?}");
             tokio::time::sleep(lease / 10).await;
         }
     };

@@ -62,7 +62,8 @@ impl Table {
                 ownership.extend(holder.ends);
                 return;
             }
-            Some(_) => LossReason::Forced,
+            // It may use up its lease, and is told then.
+            Some(_) => return,
             None => gone(now, ownership),
         };
         self.effects.lost(Some(Arc::clone(ownership)), reason);
