@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
+use tokio::time::sleep;
 use tracing::Instrument;
 
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
         core::{CacheKey, CacheValue, Core},
         fetch::{Permit, Purpose, Step},
         flight::{Join, Pilot},
-        store::Want,
+        store::{POLL, Want},
         value::Entry,
     },
     clock::Instant,
@@ -50,8 +51,8 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         }
     }
 
-    /// Runs a refresh. No caller waits for it, so any reply but a granted lease ends it. If another process has loaded
-    /// the value since, this process takes that one.
+    /// Runs a refresh. No caller waits for it, so it loads only under a lease that is granted at once. If another process
+    /// has loaded the value since, this process takes that one.
     async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
         let attempt = self.attempt(name, &pilot, Purpose::Refresh);
         let reply = self.lease(name, &attempt, Want::Load).await;
@@ -61,7 +62,10 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                 pilot.land(outcome);
             }
             Step::Serve(entry) => drop(self.local.put_found(attempt.reservation, name, entry)),
-            _ => {}
+            // Another process loads, or a load failed a moment ago. The next read would ask again at once, so the pilot
+            // stays in his seat for a while.
+            Step::Wait(_) | Step::Land(_) => drop(self.loader.aborting.run_until_cancelled(sleep(POLL)).await),
+            Step::Insist | Step::Load(_) => {}
         }
     }
 }

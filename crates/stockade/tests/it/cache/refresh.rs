@@ -66,6 +66,40 @@ async fn a_value_that_one_process_has_loaded_again_is_taken_by_those_that_still_
 }
 
 #[tokio::test]
+async fn a_refresh_that_another_process_makes_is_asked_for_now_and_then() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let ttl = Duration::from_secs(20);
+    let one = process(&server).await.ttl(ttl..=ttl).local(1 << 20).early_refresh(1e9).on(&database).await;
+    let two = process(&server).await.ttl(ttl..=ttl).local(1 << 20).early_refresh(1e9).on(&database).await;
+    for stocks in [&one, &two] {
+        eventually("it is in the process", || async { get(stocks, "a").await.info.source == Source::Local }).await;
+    }
+    let gate = database.shut();
+    eventually("one of them loads it again", || async {
+        get(&one, "a").await;
+        database.running.load(Ordering::SeqCst) == 1
+    })
+    .await;
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    let (mut reads, since) = (0_u64, tokio::time::Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        for stocks in [&one, &two] {
+            assert_eq!(get(stocks, "a").await.info.source, Source::Local);
+            reads += 1;
+        }
+        tokio::task::yield_now().await;
+    }
+    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+    let scripts = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    let scripts: u64 = scripts.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().unwrap());
+    assert!(scripts < 30 && scripts < reads / 10, "{scripts} scripts for {reads} reads");
+    database.open();
+    gate.add_permits(1);
+    server.end().await;
+}
+
+#[tokio::test]
 async fn an_expired_value_is_served_at_once_while_it_is_loaded_again() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);

@@ -30,6 +30,9 @@ use crate::{
     resource::{Bucket, Key},
 };
 
+/// How far in the future a value may seem to have been loaded. The clock of the server is known to a round trip.
+const FUTURE: Duration = Duration::from_secs(1);
+
 /// The error code of a command on a key of another type.
 const WRONG_TYPE: &str = "WRONGTYPE";
 
@@ -141,6 +144,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
         let now = Instant::now();
         match self.entry(&stored) {
+            // It was loaded before the server's clock was set back, which would prolong its life.
+            Ok(entry) if entry.loaded.since(now) > FUTURE => Read::Miss,
             Ok(entry) if entry.is_fresh(now) => Read::Hit(entry, now),
             Ok(entry) => Read::Stale(entry),
             Err(Unreadable) => Read::Unreadable,
@@ -223,6 +228,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let (Some(loaded), Some(expires)) = (clock.local(stored.loaded), clock.local(stored.expires)) else {
             return Err(Unreadable);
         };
+        // If the server's clock was set forward since the last exchange, the end seems to be further away than it is.
+        let lifetime = Duration::from_micros(stored.expires.saturating_sub(stored.loaded));
+        let expires = expires.min(Instant::now() + lifetime);
         let took = Duration::from_micros(stored.took);
         let (version, tags) = (stored.version, stored.tags.clone());
         let (value, stored) = (value.map(Arc::new), Some(stored.loaded));

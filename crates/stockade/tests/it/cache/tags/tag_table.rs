@@ -292,3 +292,20 @@ async fn a_clock_that_is_set_back_or_forwards_brings_nothing_back() {
     assert!(entry_key(&server, "a").await.is_empty() || !stored(&server, "a").await);
     assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
 }
+
+/// Ends without [`World::end`](crate::world::World::end), as above.
+#[tokio::test]
+async fn no_value_lives_longer_because_the_clock_was_set_back() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let server = RedisServer::builder().own_clock().start().await.unwrap();
+    let database = Database::with(&[("a", 0), ("b", 0)]);
+    let ttl = Duration::from_secs(30);
+    let stocks = tagged(patient(&server.url()).await.ttl(ttl..=ttl).early_refresh(0.0), &database).await;
+    get(&stocks, "a").await;
+    assert_eq!(source(&stocks, "a").await, Source::Redis);
+    server.step_clock_backwards(HOUR).unwrap();
+    // The reply to a script tells the time.
+    get(&stocks, "b").await;
+    assert_eq!(source(&stocks, "a").await, Source::Load);
+    assert_eq!(source(&stocks, "a").await, Source::Redis);
+}

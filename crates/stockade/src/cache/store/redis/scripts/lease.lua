@@ -44,7 +44,8 @@ local e = own_call('HMGET', KEYS[1], 'v' .. s, 'tok' .. s, 'tokx' .. s, 'tokc' .
 local v, tok, tokx, tokc, hold, fails, free = unpack(e)
 local current = epoch_now(KEYS[5], ARGV[9], ARGV[10], now)
 local exp, at, epoch, stamp, tags = string.match(v or '', '^(%d+) (%d+) (%d+) (%d+ %d+) %l+ %S+ %d+\n(.-)\n\n')
-if not exp then
+if not exp or tonumber(at) > now + 1000000 then
+  -- A value from the future was loaded before the clock was set back, which would prolong its life.
   v = false
 elseif epoch ~= current or tags ~= '' and not tags_hold(KEYS[4], ARGV[7], stamp, tags) then
   -- An invalid value counts as dropped, together with its hold.
