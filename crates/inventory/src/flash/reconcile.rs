@@ -32,10 +32,11 @@ pub(super) enum ReconcileError {
 /// are read, and the counter is made of them.
 pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
     let nonce = format!("{:032x}", rand::random::<u128>());
-    let mut entry = counter.enter(sale, &nonce, None).await?;
+    let mut sale = sale.clone();
+    let mut entry = counter.enter(&sale, &nonce, None).await?;
     if let Entry::Replaced(Some(later)) = entry {
         // A generation is committed before its counter is made. So Postgres shows it now, or has lost it.
-        let sale = db::flash_sale::find(pg, sale.id).await?;
+        sale = db::flash_sale::find(pg, sale.id).await?;
         if sale.stage == Stage::Open && sale.generation < later {
             tracing::warn!(sku = %sale.sku, "Postgres has lost the newest counter of a sale: it is made again");
             entry = counter.enter(&sale, &nonce, Some(later)).await?;

@@ -144,7 +144,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
         let now = Instant::now();
         match self.entry(&stored) {
-            // It was loaded before the server's clock was set back, which would prolong its life.
+            // The server's clock was set back since, which would prolong its life, or forward since the last exchange.
             Ok(entry) if entry.loaded.since(now) > FUTURE => Read::Miss,
             Ok(entry) if entry.is_fresh(now) => Read::Hit(entry, now),
             Ok(entry) => Read::Stale(entry),
@@ -228,9 +228,6 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let (Some(loaded), Some(expires)) = (clock.local(stored.loaded), clock.local(stored.expires)) else {
             return Err(Unreadable);
         };
-        // If the server's clock was set forward since the last exchange, the end seems to be further away than it is.
-        let lifetime = Duration::from_micros(stored.expires.saturating_sub(stored.loaded));
-        let expires = expires.min(Instant::now() + lifetime);
         let took = Duration::from_micros(stored.took);
         let (version, tags) = (stored.version, stored.tags.clone());
         let (value, stored) = (value.map(Arc::new), Some(stored.loaded));
@@ -259,7 +256,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
 /// The longest time that Redis is given. With an expiry that Redis refuses, a script would fail half-way and leave a
 /// value that never expires.
-pub(super) const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+pub(super) const LONGEST: Duration = Duration::from_secs(90 * 366 * 86_400);
+
+/// Scripts add a lifetime, a grace and a lease in doubles, in microseconds.
+const _: () = assert!(3 * LONGEST.as_micros() < 1 << 53, "the sum is not exact");
 
 pub(super) fn millis(duration: Duration) -> Vec<u8> {
     duration.min(LONGEST).as_millis().to_string().into_bytes()
