@@ -36,6 +36,24 @@ before(async () => {
 
 after(() => Promise.all([browser?.close(), here?.end(), other?.end()]));
 
+/** What the page said, but for answers with a status that the test has provoked. */
+const unexpected = (page, ...statuses) =>
+  page.said.filter((line) => !statuses.some((status) => line.includes(`status of ${status}`)));
+
+/** Answers the next DELETE itself, with a refusal, and returns after the tab has asked for its list twice more. */
+async function refusedOnce(page, list, act) {
+  const refusal = { status: 503, contentType: "application/problem+json", body: `{"title":"Nobody knows"}` };
+  const route = (one) => (one.request().method() === "DELETE" ? one.fulfill(refusal) : one.fallback());
+  await page.tab.route("**/admin/**", route);
+  const refused = page.tab.waitForResponse((answer) => answer.request().method() === "DELETE");
+  await act();
+  await refused;
+  await page.tab.unroute("**/admin/**", route);
+  for (let more = 2; more > 0; more -= 1) {
+    await page.tab.waitForResponse((answer) => new URL(answer.url()).pathname === list && answer.ok());
+  }
+}
+
 test("every tab fits its window, dark and light, and the page writes nothing to its log", async () => {
   for (const [colorScheme, width] of WINDOWS) {
     const page = await Page.open(browser, here.ops, { width, colorScheme });
@@ -99,6 +117,12 @@ test("a lock that another process holds is shown with its queue, found by search
   await page.tab.locator("dialog").waitFor({ state: "detached" });
   assert.equal(await page.text("#locks-result"), "");
 
+  await refusedOnce(page, "/admin/locks", async () => {
+    await page.tab.click("#locks-rows button");
+    await page.tab.click("dialog .danger");
+  });
+  await page.reads("#locks-result", /Refused \(503\): Nobody knows\./);
+
   await page.tab.click("#locks-rows button");
   const [forced] = await Promise.all([
     page.tab.waitForRequest((request) => request.method() === "DELETE"),
@@ -115,10 +139,7 @@ test("a lock that another process holds is shown with its queue, found by search
   for (const answer of answers) assert.ok([200, 409, 503].includes(answer.status), await answer.text());
 
   assert.equal(await page.tab.locator("main img").count(), 0, "a name became an element");
-  assert.deepEqual(
-    page.said.filter((line) => !/status of 401/.test(line)),
-    [],
-  );
+  assert.deepEqual(unexpected(page, 401, 503), []);
   await page.close();
 });
 
@@ -167,10 +188,15 @@ test("a key of the cache is looked up and voided", async () => {
   await page.tab.fill("#cache-key", "85123A");
   await page.tab.keyboard.press("Enter");
   await page.reads("#cache-found", /85123A/);
-  await page.tab.locator("#cache-found button").first().click();
-  await page.tab.click("dialog .danger");
+  const invalidate = async () => {
+    await page.tab.locator("#cache-found button").first().click();
+    await page.tab.click("dialog .danger");
+  };
+  await refusedOnce(page, "/admin/cache", invalidate);
+  await page.reads("#cache-result", /Refused \(503\): Nobody knows\./);
+  await invalidate();
   await page.reads("#cache-result", /85123A/);
-  assert.deepEqual(page.said, []);
+  assert.deepEqual(unexpected(page, 503), []);
   await page.close();
 });
 

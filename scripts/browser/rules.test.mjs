@@ -108,6 +108,12 @@ test("counters of before a restart, or of an instance that joined, are no rise",
   assert.deepEqual(told(history(snapshot(1000), joined)), []);
 });
 
+test("a clock that was set back begins the figures anew, and holds up none", () => {
+  const set = history(snapshot(5000), snapshot(1000), snapshot(1060, { http_requests_total: { 200: 700, 503: 0 } }));
+  assert.equal(set.rise("http_requests_total", 60), 600);
+  assert.equal(set.rate("http_requests_total", 60), 10);
+});
+
 test("locks that an attack lost on purpose are told as such, and the fence is not said to have refused all", () => {
   const lost = { stockade_lock_lost_total: { expired: 20 } };
   assert.match(after(lost, { lab: true })[0], /The attack “Stopped holder” loses some on purpose\.$/);

@@ -149,7 +149,29 @@ fn is_local(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::{Router, response::Redirect, routing::get};
+    use rand::SeedableRng;
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::domain::Delta;
+
+    /// As a proxy that wants a login answers, or a page for the time of a maintenance.
+    #[tokio::test]
+    async fn a_page_that_a_redirect_leads_to_has_applied_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let app = Router::new().route("/login", get("welcome")).fallback(async || Redirect::to("/login"));
+        let server = axum::serve(listener, app).into_future();
+        let (sku, delta) = (Sku::new("A").unwrap(), Delta::new(-1).unwrap());
+        let line = OrderLine { number: 1, invoice: "536365".to_owned(), sku, delta };
+        let (client, mut rng, mut tally) = (client(&[&url]), SmallRng::seed_from_u64(7), Tally::default());
+        let verdict = tokio::select! {
+            verdict = client.adjust(0, &line, Instant::now(), &mut rng, &mut tally) => verdict,
+            _ = server => unreachable!("it serves for ever"),
+        };
+        assert_eq!(verdict, Verdict::Unknown);
+    }
 
     fn client(targets: &[&str]) -> ShopClient {
         let limits = RetryLimits { retries: 3, total: Duration::from_secs(5) };

@@ -46,6 +46,10 @@ struct Recorder {
     unsure: Mutex<Option<UnsureRun>>,
     /// How many of the next invalidations each raise the connection number of the unsure run.
     reconnects: AtomicUsize,
+    /// Whether it is strict, and refuses to trust any run.
+    refuses_trust: bool,
+    /// How often its announcements were swept.
+    swept: AtomicUsize,
 }
 
 impl Recorder {
@@ -94,7 +98,7 @@ impl Invalidate for Recorder {
     }
 
     fn is_strict(&self) -> bool {
-        false
+        self.refuses_trust
     }
 
     fn begin<'a>(&'a self, _keys: &'a [Key], _intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>> {
@@ -102,6 +106,7 @@ impl Invalidate for Recorder {
     }
 
     fn sweep(&self) -> BoxFuture<'_, Result<(), CacheError>> {
+        self.swept.fetch_add(1, Ordering::AcqRel);
         Box::pin(async { Ok(()) })
     }
 
@@ -111,6 +116,9 @@ impl Invalidate for Recorder {
 
     fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>> {
         Box::pin(async {
+            if self.refuses_trust {
+                return Err(frozen().error);
+            }
             *self.unsure.lock() = None;
             let mut seen = self.seen.lock();
             seen.push(format!("trusted on connection {}", run.connection));
@@ -121,6 +129,17 @@ impl Invalidate for Recorder {
     fn end<'a>(&'a self, keys: &'a [Key], _id: &'a str) -> BoxFuture<'a, Outcomes<bool>> {
         Box::pin(async { self.invalidate(keys).await.into_iter().map(|done| done.map(|()| true)).collect() })
     }
+}
+
+#[tokio::test]
+async fn a_run_that_can_not_be_vouched_for_keeps_no_announcement_from_being_swept() {
+    let (_server, pool) = database().await;
+    let recorder = Arc::new(Recorder { refuses_trust: true, ..Recorder::default() });
+    *recorder.unsure.lock() = Some(UnsureRun { id: Arc::from("run"), connection: 1, has_rival: false });
+    let relay = Relay::spawn(pool, [Invalidator(Arc::clone(&recorder) as Arc<dyn Invalidate>)]);
+    until(async || recorder.swept.load(Ordering::Acquire) >= 2).await;
+    assert!(recorder.unsure.lock().is_some());
+    relay.shutdown(Duration::from_secs(1)).await;
 }
 
 fn frozen() -> NotTaken {

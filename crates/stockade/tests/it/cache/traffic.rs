@@ -1,13 +1,14 @@
 //! The commands of the cache, as Redis counts them.
 
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap, time::Duration};
 
 use stockade::cache::Source;
 use stockade_testbed::RedisServer;
+use tokio::time::Instant;
 
 use super::{
     bloom::filter,
-    support::{Database, Loading, Sku, get, process, sku},
+    support::{Database, Loading, Sku, eventually, get, process, sku},
 };
 use crate::redis_traffic::calls;
 use crate::world::World;
@@ -106,5 +107,25 @@ async fn the_next_read_where_an_invalidation_dropped_the_value_is_a_lease_and_a_
     // An invalidation, a lease and a fill. Neither the value nor the filter is asked for.
     assert_about(&next, "evalsha", 300);
     assert_eq!((next["hget"], next["hmget"], next.get("getbit")), (200, 100, None));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_cache_that_nobody_uses_asks_for_the_run_of_its_server_now_and_then() {
+    let server = World::start().await;
+    let stocks = process(&server).await.on(&Database::with(&[])).await;
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    let (since, looks) = (Instant::now(), Cell::new(0_u64));
+    eventually("it asks", || async {
+        let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_info:calls=")?.split(',').next());
+        // The looks of this test count, too, but for the present one.
+        let asked = calls.map_or(0, |calls| calls.parse::<u64>().unwrap()) - looks.replace(looks.get() + 1);
+        assert!(asked <= 1, "{asked} at once");
+        asked == 1
+    })
+    .await;
+    assert!(since.elapsed() > Duration::from_secs(1), "{:?}", since.elapsed());
+    drop(stocks);
     server.end().await;
 }

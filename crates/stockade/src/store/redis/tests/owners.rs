@@ -1,16 +1,17 @@
 //! Which changes of a resource's state an owner can make, and which others can't.
 
-use std::{slice, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
 use redis::Value;
 use stockade_testbed::{Fault, Proxy};
+use tokio::task::JoinSet;
 
 use super::{World, calls_of, connected, key, read, server, until_waiting, write};
 use crate::{
     redis::{Redis, Script},
     resource::Key,
     store::{
-        Attempt, Force, LockStore, Owner, Released, Token,
+        Attempt, Force, LockError, LockStore, Owner, Ownership, Released, Token,
         redis::{
             RedisStore,
             commands::{
@@ -218,9 +219,17 @@ async fn a_reader_that_died_is_found_by_the_next_reader() {
     world.end().await;
 }
 
+/// More readers than one script serves.
+const READERS: u64 = 600;
+
+/// That many readers, on their way into the queue.
+fn queued(store: &Arc<RedisStore>, key: &Key) -> JoinSet<Result<Arc<Ownership>, LockError>> {
+    let attempts = (0..READERS).map(|_| (Arc::clone(store), read(key)));
+    attempts.map(|(store, attempt)| async move { store.acquire(attempt).await }).collect()
+}
+
 #[tokio::test]
 async fn readers_behind_a_silent_one_are_served_by_the_process_that_released() {
-    const READERS: u64 = 600;
     let world = World::start().await;
     let holder = world.store().await;
     let proxy = Proxy::start(world.server.addr()).await.unwrap();
@@ -228,11 +237,7 @@ async fn readers_behind_a_silent_one_are_served_by_the_process_that_released() {
     let store = connected(&far.connect().await.unwrap()).await;
     let key = key("silent-readers");
     let held = holder.acquire(write(&key)).await.unwrap();
-    let mut readers = tokio::task::JoinSet::new();
-    for _ in 0..READERS {
-        let (store, attempt) = (std::sync::Arc::clone(&store), read(&key));
-        readers.spawn(async move { store.acquire(attempt).await });
-    }
+    let mut readers = queued(&store, &key);
     until_waiting(&holder, &key, READERS).await;
     // Its connection is there and counts as a receiver, but nobody asks for more.
     proxy.set(Fault::Hole);
@@ -247,7 +252,6 @@ async fn readers_behind_a_silent_one_are_served_by_the_process_that_released() {
 
 #[tokio::test]
 async fn more_readers_than_one_script_serves_are_all_let_in() {
-    const READERS: u64 = 600;
     let world = World::start().await;
     let holder = world.store().await;
     // So many attempts at once are slow on a busy machine.
@@ -256,11 +260,7 @@ async fn more_readers_than_one_script_serves_are_all_let_in() {
     let key = key("many-readers");
     for forced in [false, true] {
         let held = holder.acquire(write(&key)).await.unwrap();
-        let mut readers = tokio::task::JoinSet::new();
-        for _ in 0..READERS {
-            let (store, attempt) = (std::sync::Arc::clone(&store), read(&key));
-            readers.spawn(async move { store.acquire(attempt).await });
-        }
+        let mut readers = queued(&store, &key);
         until_waiting(&holder, &key, READERS).await;
         world.command(&["CONFIG", "RESETSTAT"]).await;
         let began = tokio::time::Instant::now();
