@@ -18,8 +18,8 @@ pub(crate) enum Purpose {
     /// A load that a caller asked for, whatever is stored. It waits while another process loads, but takes no stored
     /// value.
     Reload,
-    /// A load ahead of time, which no caller waits for. It asks once, and any reply but a granted lease ends it. The
-    /// store has a value for it only if another process loaded one since.
+    /// A load ahead of time, which no caller waits for. It asks once, and loads only under a lease that it gets at once.
+    /// The store has a value for it only if another process loaded one since.
     Refresh,
 }
 
