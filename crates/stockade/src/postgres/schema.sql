@@ -64,7 +64,10 @@ create index if not exists outbox_refused on stockade.outbox (cache) where appli
 -- A relay asks for the rows of one cache, however many of others wait. It asks in the order of time, because in the order
 -- of ids the server would look for them among all rows.
 create index if not exists outbox_waiting on stockade.outbox (cache, created_at) where applied_at is null;
-drop index if exists stockade.outbox_pending;
+-- An index of older versions. Asked for first, since the server's note that it is not there would be in the log.
+do $$ begin
+    if to_regclass('stockade.outbox_pending') is not null then drop index stockade.outbox_pending; end if;
+end $$;
 create index if not exists outbox_applied on stockade.outbox (applied_at) where applied_at is not null;
 
 -- When a relay of any process last served a cache.

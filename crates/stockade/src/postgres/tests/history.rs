@@ -115,7 +115,8 @@ async fn a_relay_of_an_older_version_drops_the_whole_cache_in_place_of_what_it_c
 #[tokio::test]
 async fn a_database_from_before_is_upgraded_with_its_rows() {
     let (_server, pool) = database().await;
-    let before = "alter table stockade.outbox drop column resources; update stockade.schema_version set version = 5;
+    let before = "alter table stockade.outbox drop column resources;
+        create index outbox_pending on stockade.outbox (id) where applied_at is null; update stockade.schema_version set version = 5;
         insert into stockade.outbox (cache, resource, applied_at) values ('stock', 'stock:applied', now())";
     sqlx::raw_sql(before).execute(&pool).await.unwrap();
     pending(&pool, ["stock:pending".to_owned()].into_iter()).await;
@@ -126,6 +127,8 @@ async fn a_database_from_before_is_upgraded_with_its_rows() {
     let version: i32 =
         sqlx::query_scalar("select version from stockade.schema_version").fetch_one(&pool).await.unwrap();
     assert_eq!(version, SCHEMA_VERSION);
+    let is_gone = "select to_regclass('stockade.outbox_pending') is null";
+    assert!(sqlx::query_scalar::<_, bool>(is_gone).fetch_one(&pool).await.unwrap());
     let (recorder, cache) = Recorder::new();
     let relay = Relay::spawn(pool.clone(), [cache.clone()]);
     until(async || rows(&pool).await == (2, 0)).await;

@@ -81,6 +81,7 @@ async fn a_pool_without_time_outs_is_warned_of_and_one_with_them_is_not() {
     let (log, _logging) = Log::start();
     let (server, _pool) = super::database().await;
     assert!(!log.text().contains("no time-outs"), "{}", log.text());
+    assert!(!log.text().contains("skipping"), "a new database has nothing to be told of: {}", log.text());
     install(&PgPool::connect(&server.url()).await.unwrap()).await.unwrap();
     let text = log.text();
     let warned: Vec<_> = text.lines().filter(|line| line.contains("no time-outs")).collect();
