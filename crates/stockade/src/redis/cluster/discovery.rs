@@ -24,6 +24,9 @@ use crate::{
 
 /// The shortest time between two rounds of questions, however many commands were sent to the wrong node.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
+/// The same when a node has been away for long, so that the processes of a fleet do not all go on asking ten times a
+/// second.
+const LONG_TROUBLE: Duration = Duration::from_secs(1);
 /// The time between two rounds while a node that is in use can't be reached: another node may replace it.
 const IN_TROUBLE: Duration = Duration::from_millis(300);
 
@@ -121,6 +124,7 @@ impl Discovery {
 
 impl Shared {
     async fn keep(&self, events: &dyn DiscoveryEvents) {
+        let mut least = LEAST_PAUSE;
         loop {
             // The map is free again before `changed`, which may read it.
             let learned = self.ask().await.map(|view| self.map.write().learn(&view));
@@ -129,8 +133,10 @@ impl Shared {
                 events.changed();
             }
             self.asked.send_modify(|times| *times += 1);
-            sleep(LEAST_PAUSE).await;
-            if learned.is_none() || events.in_trouble() {
+            sleep(least).await;
+            let in_trouble = learned.is_none() || events.in_trouble();
+            least = if in_trouble && learned != Some(true) { least.mul_f64(1.1).min(LONG_TROUBLE) } else { LEAST_PAUSE };
+            if in_trouble {
                 let pause = IN_TROUBLE.mul_f64(rand::rng().random_range(0.5..=1.0));
                 let _ = timeout(pause, self.doubt.notified()).await;
             } else {
@@ -140,7 +146,7 @@ impl Shared {
     }
 
     /// The first view that a node gives. Asks nodes that serve slots first, in random order, then those in the URL. If a
-    /// node fails, or has been silent for a command time-out, the next one is asked as well.
+    /// node fails, knows nothing, or has been silent for a command time-out, the next one is asked as well.
     async fn ask(&self) -> Option<View> {
         let known = self.map.read().nodes();
         let mut places: Vec<_> = known.iter().filter_map(|node| self.redis.dialer().info_of(node)).collect();
@@ -157,6 +163,9 @@ impl Shared {
                 Err(_) => continue,
             };
             match view {
+                Ok(Some(view)) if view.is_empty() => {
+                    reasons.push(format!("{}: it knows no node that serves slots", place.addr()));
+                }
                 Ok(Some(view)) => {
                     *self.unfit.lock() = None;
                     if let News::Back(away) = cluster.outage.connected() {

@@ -59,6 +59,11 @@ impl View {
         Some(view)
     }
 
+    /// Whether the node knows of no slot that is served: it has not joined the cluster, or has left it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
     fn owner(&self, slot: u16) -> Option<Owner> {
         let (_, _, id) = self.ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot))?;
         let known = self.nodes.get(id)?;

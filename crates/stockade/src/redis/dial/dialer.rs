@@ -105,8 +105,12 @@ impl Dialer {
             Topology::Sentinel { node, .. } => {
                 let Some(sentinels) = &self.sentinels else { return Err(HandshakeError::Timeout) };
                 let primary = sentinels.look().await?;
-                let info = node.at(&primary.host, primary.port);
-                self.open_at(&info, push, Place { primary: Some(primary) }).await
+                let (info, place) = (node.at(&primary.host, primary.port), Place { primary: Some(primary) });
+                tokio::select! {
+                    opened = self.open_at(&info, push, place.clone()) => opened,
+                    // The host of the old primary may be silent for the whole limit of an attempt.
+                    () = self.moved(&place) => Err(HandshakeError::Moved),
+                }
             }
             Topology::Cluster { seeds, .. } => self.open_at(&seeds[0], push, Place::default()).await,
         }

@@ -33,6 +33,8 @@ pub(in crate::redis) enum HandshakeError {
     Info { field: &'static str },
     #[error("no answer in time")]
     Timeout,
+    #[error("the sentinels made another server the primary meanwhile")]
+    Moved,
     #[error(
         "the server hung up at once: if it wants TLS, write `rediss://`; if it is in protected mode, give its user a \
          password"
@@ -124,7 +126,7 @@ impl HandshakeError {
     /// Why a server that was reached can't be used; `None` if no server was reached.
     pub(in crate::redis) fn said(&self) -> Option<Arc<str>> {
         let was_reached = match self {
-            Self::Timeout => false,
+            Self::Timeout | Self::Moved => false,
             // Often the server is just shutting down.
             error if error.is_hang_up() => false,
             Self::Prepare(error) => matches!(error, LinkError::Refused { .. }),

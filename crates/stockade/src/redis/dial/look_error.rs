@@ -14,8 +14,6 @@ pub(in crate::redis) enum LookError {
     Credentials,
     #[error("the sentinels know no primary of the name `{name}`")]
     Unknown { name: String },
-    #[error("the sentinels that answer do not know of the last failover yet")]
-    Outdated,
     #[error("the sentinels name different primaries")]
     Disagreement,
     #[error("what answers is no sentinel: write `redis://` for a single server, or name the sentinels' port (26379)")]

@@ -19,7 +19,6 @@ pub(super) use handshake_error::HandshakeError;
 #[cfg(test)]
 pub(super) use look_error::LookError;
 pub(super) use outage::News;
-#[cfg(any(feature = "redlock", test))]
 pub(crate) use server_info::process_of;
 pub(super) use server_info::run_of;
 pub(crate) use succession::Succession;

@@ -62,13 +62,14 @@ impl Sentinels {
         self.places.len() / 2 + 1
     }
 
-    /// Asks all sentinels at once, waits for a majority, and believes the answer with the latest failover. The first
-    /// answer alone is not enough: that sentinel may be cut off from the others together with the old primary.
+    /// Asks all sentinels at once, and believes the answer with the latest failover. Waits for a majority: the first
+    /// sentinel alone may be cut off from the others together with the old primary. Waits for the others too while
+    /// sentinels contradict one another, for instance since one of them was told another name of the same server.
     pub(super) async fn look(&self) -> Result<Address, LookError> {
         let majority = self.majority();
         let mut asked: FuturesUnordered<_> = self.places.iter().map(|place| self.ask_once(place)).collect();
         let (mut answers, mut refusal) = (Vec::new(), LookError::Silence);
-        while answers.len() < majority
+        while (answers.len() < majority || latest(&answers).is_none())
             && let Some(answer) = asked.next().await
         {
             match answer {
@@ -77,17 +78,26 @@ impl Sentinels {
                 Err(error) => refusal = error,
             }
         }
-        let Some(newest) = answers.iter().max_by_key(|address| address.epoch) else { return Err(refusal) };
-        if answers.iter().any(|other| other.epoch == newest.epoch && !other.same_place(newest)) {
-            return Err(LookError::Disagreement);
+        if answers.is_empty() {
+            return Err(refusal);
         }
-        let known = self.known.borrow().as_ref().map_or(0, |known| known.epoch);
-        // The epochs of a majority may start again from zero, for instance when all sentinels were set up anew.
-        if newest.epoch < known && answers.len() < majority {
-            return Err(LookError::Outdated);
-        }
-        self.known.send_if_modified(|known| known.replace(newest.clone()).as_ref() != Some(newest));
-        Ok(newest.clone())
+        let found = latest(&answers).or_else(|| agreed(&answers, majority)).ok_or(LookError::Disagreement)?;
+        Ok(self.later(found))
+    }
+
+    /// What is known, if it is of a later failover: a sentinel has announced it, of which those that answered have not
+    /// heard yet. Their majority is then no reason to go back. If all sentinels were set up anew and count failovers
+    /// from zero, [`reconsider`](Self::reconsider) finds out.
+    fn later(&self, found: &Address) -> Address {
+        let mut later = found.clone();
+        self.known.send_if_modified(|known| match known {
+            Some(known) if found.epoch < known.epoch && !found.same_place(known) => {
+                later = known.clone();
+                false
+            }
+            known => known.replace(found.clone()).as_ref() != Some(found),
+        });
+        later
     }
 
     async fn ask_once(&self, place: &ConnectionInfo) -> Result<Address, LookError> {
@@ -222,6 +232,13 @@ impl Sentinels {
     }
 }
 
+/// The primary of the latest failover. `None` if sentinels name different ones.
+fn latest(answers: &[Address]) -> Option<&Address> {
+    let latest = answers.iter().max_by_key(|address| address.epoch)?;
+    let is_same = |other: &Address| other.epoch < latest.epoch || other.same_place(latest);
+    answers.iter().all(is_same).then_some(latest)
+}
+
 /// The primary that a majority names, unless one sentinel alone knows of a later failover.
 fn agreed(answers: &[Address], majority: usize) -> Option<&Address> {
     let latest = answers.iter().map(|address| address.epoch).max()?;
@@ -247,9 +264,30 @@ fn refused(error: &RedisError) -> LookError {
 mod tests {
     use super::*;
 
+    fn at(host: &str, epoch: u64) -> Address {
+        Address { host: host.to_owned(), port: 6379, epoch }
+    }
+
+    #[test]
+    fn a_majority_that_has_not_heard_of_an_announced_failover_takes_nobody_back() {
+        let sentinels = Sentinels { places: Vec::new(), name: "x".to_owned(), known: watch::Sender::new(None) };
+        let (old, new) = (at("old", 4), at("new", 5));
+        assert_eq!(sentinels.later(&old), old);
+        assert!(!sentinels.heard(new.clone()));
+        assert_eq!(sentinels.later(&old), new);
+        assert_eq!(sentinels.later(&at("new", 0)), at("new", 0), "the sentinels count anew");
+        assert_eq!(sentinels.later(&at("newest", 1)), at("newest", 1));
+    }
+
+    #[test]
+    fn sentinels_contradict_one_another_only_about_the_latest_failover() {
+        assert_eq!(latest(&[at("old", 4), at("new", 5)]), Some(&at("new", 5)));
+        assert_eq!(latest(&[at("new", 5), at("other", 5), at("old", 4)]), None);
+        assert_eq!(latest(&[]), None);
+    }
+
     #[test]
     fn a_majority_that_does_not_know_of_the_last_failover_agrees_on_nothing() {
-        let at = |host: &str, epoch| Address { host: host.to_owned(), port: 6379, epoch };
         let (old, new) = (at("old", 4), at("new", 5));
         let agreed = |answers: &[&Address]| {
             let answers: Vec<_> = answers.iter().copied().cloned().collect();

@@ -73,7 +73,6 @@ pub(in crate::redis) fn run_of(info: &str) -> Option<Arc<str>> {
 }
 
 /// The process in the name of a run.
-#[cfg(any(feature = "redlock", test))]
 pub(crate) fn process_of(run: &str) -> &str {
     run.split_once('-').map_or(run, |(process, _)| process)
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     breaker::Permit,
-    redis::{LinkError, Script},
+    redis::{LinkError, Script, dial::process_of},
 };
 
 impl Link {
@@ -199,13 +199,15 @@ impl Link {
         }
     }
 
-    /// The renewal connection, if it answers and leads to the same run of the server as the command connection;
-    /// otherwise the command connection. For a moment the two may lead to different runs. The link's owner knows the
-    /// run of the command connection, and a renewal that another run answers says nothing about the lease.
+    /// The renewal connection, if it answers and leads to the same process of the server as the command connection;
+    /// otherwise the command connection. For a moment the two may lead to different ones, and a renewal that another
+    /// process answers says nothing about the lease. The rest of the run's name says what the process called its data
+    /// when each was made, and both have the same data now.
     fn renewing(&self) -> Option<Arc<Connection>> {
         self.shared.renewals_wanted.notify_one();
         let commands = self.shared.commands.get()?;
-        let renewals = self.shared.renewals.get().filter(|renewals| renewals.up.run_id == commands.up.run_id);
+        let is_same = |renewals: &Arc<Connection>| process_of(&renewals.up.run_id) == process_of(&commands.up.run_id);
+        let renewals = self.shared.renewals.get().filter(is_same);
         Some(renewals.filter(|renewals| !renewals.wire.stands_still()).unwrap_or(commands))
     }
 }

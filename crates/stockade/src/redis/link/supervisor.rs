@@ -78,7 +78,7 @@ async fn commands(shared: &Arc<Shared>) {
             // The replies during `prepare` may have been wrong.
             if connection.is_shifted() { Err(LinkError::Lost.into()) } else { Ok(connection) }
         };
-        match within_limit(attempt).await {
+        match within_limit(shared, attempt).await {
             Ok(connection) => {
                 if last_run.replace(Arc::clone(&connection.up.run_id)).is_some() {
                     metrics::count(REDIS_RECONNECTS, &[]);
@@ -92,15 +92,21 @@ async fn commands(shared: &Arc<Shared>) {
                 shared.breaker.close();
                 shared.events.opened(&connection.up);
                 shared.attempted.cancel();
-                until_ended(shared, &connection).await;
+                let ended = until_ended(shared, &connection).await;
                 shared.commands.set(None);
                 shared.events.closed();
                 tracing::debug!(role = shared.role, server = %shared.redis.dialer(), "the connection to Redis ended");
+                if ended == Ended::Renamed {
+                    continue;
+                }
             }
             Err(error) => {
                 report(shared, &error);
                 shared.set_unfit(error.said());
                 shared.attempted.cancel();
+                if matches!(error, HandshakeError::Moved) {
+                    backoff.reset();
+                }
             }
         }
         shared.redis.dialer().pause(backoff.next()).await;
@@ -119,7 +125,7 @@ async fn renewals(shared: &Arc<Shared>) {
     let deaf: Arc<dyn LinkEvents> = Arc::new(());
     loop {
         shared.renewals_wanted.notified().await;
-        match within_limit(Connection::establish(shared, &name, &[], &deaf, None, None)).await {
+        match within_limit(shared, Connection::establish(shared, &name, &[], &deaf, None, None)).await {
             Ok(connection) => {
                 report_connected(shared, &connection.up);
                 backoff.reset();
@@ -144,9 +150,18 @@ fn asked_about(shared: &Shared) -> Option<&Namespace> {
     is_known.then(|| shared.redis.key_prefix())
 }
 
+#[derive(PartialEq)]
+enum Ended {
+    /// The server does not answer, or is not the one to use.
+    Gone,
+    /// The server is there, under another name.
+    Renamed,
+}
+
 /// Leaves a primary that another one has replaced, even if it still answers. It may not know of its successor yet, and
 /// what it grants or renews counts for nothing.
-async fn until_ended(shared: &Shared, connection: &Arc<Connection>) {
+async fn until_ended(shared: &Shared, connection: &Arc<Connection>) -> Ended {
+    let mut ended = Ended::Gone;
     tokio::select! {
         () = connection.ended.cancelled() => {}
         () = connection.wire.gather() => {}
@@ -158,8 +173,10 @@ async fn until_ended(shared: &Shared, connection: &Arc<Connection>) {
         () = renamed(shared, connection) => {
             tracing::info!(server = %shared.redis.dialer(), "Redis began a new replication history, perhaps for a backup: connecting again");
             connection.ended.cancel();
+            ended = Ended::Renamed;
         }
     }
+    ended
 }
 
 /// Returns once the run of the server has another name, which also happens without a restart: when a first replica
@@ -182,8 +199,13 @@ async fn renamed(shared: &Shared, connection: &Arc<Connection>) {
     }
 }
 
-async fn within_limit<T>(attempt: impl Future<Output = Result<T, HandshakeError>>) -> Result<T, HandshakeError> {
-    timeout(HANDSHAKE, attempt).await.unwrap_or(Err(HandshakeError::Timeout))
+/// An attempt takes about ten round trips, each of which may take nearly a command time-out.
+async fn within_limit<T>(
+    shared: &Shared,
+    attempt: impl Future<Output = Result<T, HandshakeError>>,
+) -> Result<T, HandshakeError> {
+    let limit = HANDSHAKE.max(shared.redis.timeout() * 10);
+    timeout(limit, attempt).await.unwrap_or(Err(HandshakeError::Timeout))
 }
 
 fn report(shared: &Shared, error: &HandshakeError) {

@@ -387,6 +387,36 @@ async fn renewals_have_a_connection_of_their_own_and_fall_back() {
     assert_eq!(list(&server).await.len(), 8);
 }
 
+/// A first replica gives the server's data another name, without another process or other data.
+#[tokio::test]
+async fn renewals_keep_their_connection_on_a_server_whose_run_got_another_name() {
+    let (server, replica) = (RedisServer::start().await.unwrap(), RedisServer::start().await.unwrap());
+    let (link, _) = open(&Redis::connect(server.url()).await.unwrap()).await;
+    up(&link).await;
+    let port = server.addr().port().to_string();
+    replica.command(&["REPLICAOF", "127.0.0.1", &port]).await.unwrap();
+    eventually("a replica", async || replica.command(&["INFO"]).await.unwrap().contains("master_link_status:up")).await;
+    let renew = || link.call_renewal(&APPEND, vec!["list".into()], vec![b"r".to_vec()]);
+    renew().await.unwrap();
+    until("the second connection", || link.renewals_are_up()).await;
+    renew().await.unwrap();
+    let clients = server.command(&["CLIENT", "LIST"]).await.unwrap();
+    let renewing = clients.lines().find(|client| client.contains("name=stockade:lock-renewal ")).unwrap();
+    assert!(renewing.contains("cmd=evalsha"), "{renewing}");
+}
+
+/// Every answer takes 300 ms, which its time-out allows. Opening takes more than two seconds then.
+#[tokio::test]
+async fn a_slow_server_that_answers_within_the_time_out_is_connected() {
+    let server = RedisServer::start().await.unwrap();
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    proxy.set(Fault::Delay(Duration::from_millis(150)));
+    let redis = Redis::builder(format!("redis://{}", proxy.addr())).command_timeout(Duration::from_secs(1));
+    let (link, _) = open(&redis.connect().await.unwrap()).await;
+    up(&link).await;
+    append(&link, "x").await.unwrap();
+}
+
 #[tokio::test]
 async fn renewals_go_past_a_renewal_connection_that_stands_still() {
     let server = RedisServer::start().await.unwrap();

@@ -1,6 +1,6 @@
 use std::{borrow::Cow, convert::Infallible, slice, time::Duration};
 
-use stockade_testbed::{Fault, Proxy, RedisCluster};
+use stockade_testbed::{Fault, Proxy, RedisCluster, RedisServer};
 use tokio::time::{Instant, timeout};
 
 use super::{Cluster, acquire, granted, key_on};
@@ -75,6 +75,16 @@ async fn nodes_are_found_beside_one_that_does_not_answer() {
     }
     assert!(quickest < Duration::from_secs(1), "{quickest:?}");
     cluster.end_behind(proxy).await;
+}
+
+/// For instance a node that has lost its volume, or that was removed from the cluster.
+#[tokio::test]
+async fn nodes_are_found_behind_one_that_belongs_to_no_cluster() {
+    let cluster = Cluster::start().await;
+    let alone = RedisServer::builder().args(["--cluster-enabled", "yes"]).start().await.unwrap();
+    let url = format!("redis-cluster://{},{}", alone.addr(), cluster.primary(1).addr());
+    connected(&Redis::connect(&url).await.unwrap()).await;
+    cluster.end().await;
 }
 
 #[tokio::test]
