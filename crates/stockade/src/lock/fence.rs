@@ -83,7 +83,7 @@ impl Fence {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`].
+    /// [`LockError::Unavailable`], and [`LockError::Foreign`] if another program overwrote the token floor.
     pub async fn seed(&self, seen: Token) -> Result<(), LockError> {
         self.store.seed(self.key(), seen).await
     }

@@ -231,7 +231,8 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when the store did not answer. The lock then ends with its lease at the latest.
+    /// [`LockError::Unavailable`] when the store did not answer, and [`LockError::Foreign`] when another program
+    /// overwrote a key of the lock. The lock then ends with its lease at the latest.
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<Released, LockError> {
         match Arc::into_inner(self.held) {

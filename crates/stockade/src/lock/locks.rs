@@ -205,7 +205,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`].
+    /// [`LockError::Unavailable`], and [`LockError::Unsupported`] if the names of the keys were given to a store that has
+    /// no prefix to look for.
     pub async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {
         self.shared.store.list(limit).await
     }
@@ -221,14 +222,15 @@ impl Locks {
         self.shared.store.inspect(&key).await
     }
 
-    /// Takes one lock from its holders and serves the queue. The holders are told of the loss as
-    /// [`LossReason::Forced`](super::LossReason::Forced). The lock is named by its resource, or by its encoded key as
+    /// Takes one lock from its holders and serves the queue. With [`Force::Now`] the holders are told of the loss as
+    /// [`LossReason::Forced`](super::LossReason::Forced). With [`Force::AfterLeases`] those on Redis lose their leases as
+    /// [`LossReason::Expired`](super::LossReason::Expired). The lock is named by its resource, or by its encoded key as
     /// text. Data that another program stored under the keys of the lock is overwritten.
     ///
     /// A holder may go on writing although it was told. To stop it, claim the fence with the returned token, which is
     /// higher than all tokens before it: use `postgres::claim_forced`, or `Fence::CLAIM_SQL` on another driver. The
     /// database then refuses every transaction that the old holder begins after the claim. The token of the next holder
-    /// is above the claim.
+    /// is higher. If that holder has claimed before, the claim is above it, too, and refuses its later transactions.
     ///
     /// After an error, or if the future is dropped, the lock may have been taken: look with [`Locks::inspect`]. A second
     /// call would take it from the next holder.

@@ -73,6 +73,7 @@ impl LockRequest {
     /// - [`LockError::Capacity`], for a semaphore.
     /// - [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero.
     /// - [`LockError::QueueFull`], [`LockError::Unavailable`], [`LockError::Foreign`] and [`LockError::ShuttingDown`].
+    /// - [`LockError::Unsupported`], for a read lock or a permit on a quorum.
     #[doc(alias = "lock")]
     pub async fn acquire(self) -> Result<Guard, LockError> {
         if let Some(guard) = self.enter() {

@@ -229,7 +229,8 @@ impl crate::Guard {
 ///
 /// `resource` is the encoded key, and `token` is what [`Locks::force_release`](crate::Locks::force_release) returned.
 /// The claim waits for a transaction under way, which keeps the row locked. The claim always succeeds then. The call
-/// returns the token of the claim, which is higher than `token` if the lock store had lost its data.
+/// returns the token of the claim, which is higher than `token` if the lock store had lost its data, or if the next
+/// holder has claimed already: that holder's later transactions are then refused, too.
 ///
 /// # Errors
 ///

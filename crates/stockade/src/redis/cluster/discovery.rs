@@ -135,7 +135,8 @@ impl Shared {
             self.asked.send_modify(|times| *times += 1);
             sleep(least).await;
             let in_trouble = learned.is_none() || events.in_trouble();
-            least = if in_trouble && learned != Some(true) { least.mul_f64(1.1).min(LONG_TROUBLE) } else { LEAST_PAUSE };
+            least =
+                if in_trouble && learned != Some(true) { least.mul_f64(1.1).min(LONG_TROUBLE) } else { LEAST_PAUSE };
             if in_trouble {
                 let pause = IN_TROUBLE.mul_f64(rand::rng().random_range(0.5..=1.0));
                 let _ = timeout(pause, self.doubt.notified()).await;

@@ -72,14 +72,22 @@ impl Inner {
         Ok(Inspection { holders: holders.collect(), ..Inspection::default() })
     }
 
-    /// Deletes every value that holds the resource. As it deletes by value, a late deletion can't hit a later holder.
+    /// Deletes every value that holds the resource. As it deletes by value, a late deletion can't hit a later holder. A
+    /// quorum knows the new token before the first value is gone, so the next holder's token is higher.
     pub(super) async fn force(self: &Arc<Self>, key: &Key) -> Result<Forced, LockError> {
         let names = self.keys.of(key);
         let holders = self.holders(key).await?;
+        let token = self.fence(key).await?;
         for value in holders.keys() {
             self.ask_all(&RELEASE, std::slice::from_ref(&names.lock), std::slice::from_ref(value), released).await?;
         }
         let holders = holders.values().filter(|left| left.len() >= self.quorum()).count();
+        Ok(Forced { holders: holders as u64, token })
+    }
+
+    /// A token that a quorum has written to its floors.
+    async fn fence(&self, key: &Key) -> Result<Token, LockError> {
+        let names = self.keys.of(key);
         for _ in 0..MOST_TOKENS {
             let token = self.next_token(key)?;
             let keys = [names.lock.clone(), names.floor.clone()];
@@ -91,7 +99,7 @@ impl Inner {
                 }
             }
             if answers.iter().filter(|taken| matches!(taken, Taken::Fenced { .. })).count() >= self.quorum() {
-                return Ok(Forced { holders: holders as u64, token });
+                return Ok(token);
             }
         }
         Err(self.no_quorum())

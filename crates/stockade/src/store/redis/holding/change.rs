@@ -31,7 +31,7 @@ impl Inner {
     /// second one finds the ownership shared, and renews it.
     pub(crate) async fn downgrade(&self, ownership: &Arc<Ownership>) -> Result<(), LockError> {
         let limit = Instant::now() + self.timeout;
-        let before = ownership.mode();
+        let before = (ownership.mode(), ownership.is_between_modes());
         // Set before the command is sent, because readers may be in from then on.
         ownership.set_mode(Mode::Read);
         ownership.set_between_modes(true);
@@ -62,8 +62,8 @@ impl Inner {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
                 if !executed {
-                    ownership.set_mode(before);
-                    ownership.set_between_modes(false);
+                    ownership.set_mode(before.0);
+                    ownership.set_between_modes(before.1);
                 }
                 return Err(self.explain(&ownership.key, &error).await);
             } else {

@@ -90,7 +90,23 @@ if waiting then
   end
 end
 
+-- Removes some of those in the queue whose wait is over. Processes that died leave them, and while a waiter lives at the
+-- head nothing else meets them. Those who are refused next look elsewhere in the queue.
+local function thin(length)
+  local from = now % length
+  for _, owner in ipairs(redis.call('ZRANGE', Q, fmt(from), fmt(from + 15))) do
+    local deadline = string.match(redis.call('HGET', W, owner) or '', '^%S+ (%d+)')
+    if not deadline or tonumber(deadline) <= now then
+      remove({ owner })
+    end
+  end
+  return redis.call('ZCARD', Q)
+end
+
 local length = redis.call('ZCARD', Q)
+if length > 0 and length >= cap and seq == 0 and wait ~= 0 then
+  length = thin(length)
+end
 if length == 0 and admits(wants, permits) then
   local token, x = mint(F, now, fmt(now)), now + lease
   become(wants, permits)

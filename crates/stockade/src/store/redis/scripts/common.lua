@@ -253,8 +253,9 @@ local function grant()
       deaf[process(head)] = true
       leave(head)
     else
-      leave(head)
+      -- First, because it may fail: the waiter then keeps its place.
       local token, len = mint(F, now, fmt(now)), math.min(tonumber(lease), G)
+      leave(head)
       -- The message names the resource, so that a process that no longer knows the owner can release it.
       local heard = tell(head, 'G', ' ' .. token .. ' ' .. fmt(now + len), ' ' .. string.match(L, '}l:(.*)$'))
       -- The caller reads its own grant in the reply, so it need not have heard the message.

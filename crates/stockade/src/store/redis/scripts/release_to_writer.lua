@@ -6,11 +6,12 @@ if raw and string.sub(raw, 1, 4) == 'w 1 ' and string.sub(raw, 7, 34) == me and 
   local record = head and redis.call('HGET', W, head)
   local deadline, lease, tag = string.match(record or '', '^w (%d+) (%d+) %d (.*)$')
   if deadline and tonumber(deadline) > now then
-    redis.call('HDEL', W, head)
-    redis.call('ZREM', Q, head)
     local written = #time[2] == 6 and time[1] .. time[2] or string.format('%.0f', now)
     local len = math.min(tonumber(lease), G)
+    -- First, because it may fail: the waiter then keeps its place.
     local token, x = mint(F, now, written), string.format('%.0f', now + len)
+    redis.call('HDEL', W, head)
+    redis.call('ZREM', Q, head)
     local message = 'G ' .. head .. ' ' .. token .. ' ' .. x .. ' ' .. written .. ' ' .. string.match(L, '}l:(.*)$')
     local heard = redis.pcall('PUBLISH', chan .. string.sub(head, 1, 16), message)
     if heard ~= 0 or not skip then

@@ -90,6 +90,11 @@ async fn a_lock_of_which_nobody_knows_whether_it_was_downgraded_is_handed_to_nob
     assert!(matches!(store.downgrade(&held).await, Err(LockError::Unavailable { .. })));
     // The downgrade may not have been executed. Then an adopter would look for a reader where there is a writer.
     assert!(matches!(store.hand_over(&held), Err(LockError::Unavailable { .. })));
+    // That a second one was surely not sent says nothing about the first.
+    proxy.set(Fault::Reset);
+    until("no connection", || !store.is_up()).await;
+    assert!(matches!(store.downgrade(&held).await, Err(LockError::Unavailable { .. })));
+    assert!(matches!(store.hand_over(&held), Err(LockError::Unavailable { .. })));
     proxy.set(Fault::None);
     until("the store answers", || {
         store.inner.shards.all().iter().all(|shard| shard.link.breaker().refusing().is_none())

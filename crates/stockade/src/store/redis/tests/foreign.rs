@@ -148,6 +148,29 @@ async fn foreign_queues_records_and_floors_are_named_and_overwritten_by_force() 
 }
 
 #[tokio::test]
+async fn waiters_keep_their_places_while_a_foreign_floor_makes_no_tokens() {
+    let world = World::start().await;
+    let (store, other) = (world.store().await, world.store().await);
+    for wanted in [write(&key("placed")), read(&key("placed-read"))] {
+        let key = wanted.key.clone();
+        let held = store.acquire(write(&key)).await.unwrap();
+        let waiters = [waiting(&other, wanted.clone()), waiting(&other, wanted.clone())];
+        until_waiting(&store, &key, 2).await;
+        put(&world, &store, &key, 1, &["SET", "many"]).await;
+        let refused = store.release(&held).await.unwrap_err();
+        assert!(matches!(&refused, LockError::Foreign { .. }), "{refused}");
+        assert_eq!(other.inspect(&key).await.unwrap().waiting, 2);
+        put(&world, &store, &key, 1, &["SET", "0"]).await;
+        for waiter in waiters {
+            let held = timeout(LIMIT, waiter).await.unwrap().unwrap().unwrap();
+            other.release(&held).await.unwrap();
+        }
+        world.until_nothing_is_left().await;
+    }
+    world.end().await;
+}
+
+#[tokio::test]
 async fn several_with_a_foreign_value_among_them_are_refused_by_its_name() {
     let world = World::start().await;
     let store = world.store().await;

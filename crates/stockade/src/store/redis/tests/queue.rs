@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{LIMIT, World, calls_of, key, read, server, until, until_waiting, waiting, write};
 use crate::store::{
-    Attempt, Key, LockStore, Owner, Released,
+    Attempt, Key, LockError, LockStore, Owner, Released,
     redis::{RedisStore, commands::calls, scripts::ACQUIRE},
 };
 
@@ -142,6 +142,35 @@ async fn waiters_of_stopped_processes_whose_wait_is_over_do_not_fill_the_queue()
     let waiting = store.inspect(&key).await.unwrap().waiting;
     assert!(waiting < 150, "{waiting} of 300 are left");
     store.release(&held).await.unwrap();
+    world.end_behind(subscribed).await;
+}
+
+/// A waiter that lives is at the head, and the holder keeps the lock.
+#[tokio::test]
+async fn waiters_of_dead_processes_whose_wait_is_over_leave_a_full_queue() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("full-of-overdue");
+    let subscribed = subscription_of_the_dead(&world, &store).await;
+    let held = store.acquire(write(&key)).await.unwrap();
+    let first = waiting(&store, write(&key));
+    until_waiting(&store, &key, 1).await;
+    overdue_waiters(&world, &key, 20).await;
+    let last = async {
+        loop {
+            match store.acquire(Attempt { max_waiters: 2, ..write(&key) }).await {
+                Err(LockError::QueueFull { .. }) => {}
+                other => break other,
+            }
+        }
+    };
+    let served = async {
+        until_waiting(&store, &key, 2).await;
+        store.release(&held).await.unwrap();
+        store.release(&first.await.unwrap().unwrap()).await.unwrap();
+    };
+    let (last, ()) = timeout(LIMIT, async { tokio::join!(last, served) }).await.unwrap();
+    store.release(&last.unwrap()).await.unwrap();
     world.end_behind(subscribed).await;
 }
 

@@ -23,6 +23,23 @@ async fn a_holder_learns_at_its_next_extension_that_it_was_forced() {
     world.end().await;
 }
 
+/// While one server is silent, each step of a forced release takes a time-out.
+#[tokio::test]
+async fn who_waited_for_a_forced_lock_gets_a_higher_token_than_the_forced_one() {
+    let world = World::start(3).await;
+    let (store, admin, other) = (world.store().await, world.store().await, world.store().await);
+    let key = key("forced-slowly");
+    let held = store.acquire(write(&key)).await.unwrap();
+    world.servers[2].pause().unwrap();
+    let (forced, next) = tokio::join!(admin.force(&key, Force::Now), other.acquire(write(&key)));
+    let (forced, next) = (forced.unwrap(), next.unwrap());
+    assert!(next.token > forced.token, "{next:?} {forced:?}");
+    world.servers[2].resume().unwrap();
+    other.release(&next).await.unwrap();
+    assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn an_inspection_shows_what_a_quorum_holds_and_for_how_long() {
     let world = World::start(3).await;
