@@ -21,6 +21,9 @@ pub(super) const KEEP: Duration = Duration::from_secs(600);
 /// How many old rows one statement deletes.
 const DELETE_BATCH: i64 = 5_000;
 
+/// How many rows of all caches one statement looks at to find those that are applied again.
+const LOOK: i64 = 10_000;
+
 /// The longest pause before a refused row is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -191,7 +194,8 @@ pub(super) async fn refused(executor: impl PgExecutor<'_>, cache: &'static str) 
 }
 
 /// The invalidations of the next kept rows after `id`, applied or not, in the order of the rows. A row that replaces
-/// several rows yields all of their invalidations at once.
+/// several rows yields all of their invalidations at once. Looks at the next [`LOOK`] rows only: rows of a cache that
+/// nobody relays stay, and there may be millions.
 pub(super) async fn after(
     executor: impl PgExecutor<'_>,
     caches: &[&'static str],
@@ -199,9 +203,19 @@ pub(super) async fn after(
     limit: i64,
 ) -> Result<Vec<Row>, sqlx::Error> {
     const SQL: &str = "select id, cache, unnest(coalesce(resources, array[resource])), intent
-        from (select * from stockade.outbox where id > $1 and cache = any($2) order by id limit $3) kept
+        from (
+            select * from (select * from stockade.outbox where id > $1 order by id limit $4) looked_at
+            where cache = any($2) order by id limit $3
+        ) kept
         order by id";
-    sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).fetch_all(executor).await
+    sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).bind(LOOK).fetch_all(executor).await
+}
+
+/// The id of the last row that [`after`] looked at when it found none. `None` if there is no row after `id`.
+pub(super) async fn looked_to(executor: impl PgExecutor<'_>, id: i64) -> Result<Option<i64>, sqlx::Error> {
+    const SQL: &str =
+        "select max(id) from (select id from stockade.outbox where id > $1 order by id limit $2) looked_at";
+    sqlx::query_scalar(SQL).bind(id).bind(LOOK).fetch_one(executor).await
 }
 
 /// The highest id of a row, of any cache.

@@ -59,7 +59,11 @@ impl Replay {
         let is_strict = caches.iter().filter(|cache| names.contains(&cache.name())).all(|cache| cache.0.is_strict());
         let limit = if is_strict { STRICT_BATCH } else { BATCH };
         let rows = outbox::after(pool, names, self.last, limit).await.map_err(RelayError::Sqlx)?;
-        let Some(end) = rows.last() else { return Ok(false) };
+        let Some(end) = rows.last() else {
+            let end = outbox::looked_to(pool, self.last).await.map_err(RelayError::Sqlx)?;
+            self.last = end.unwrap_or(self.last);
+            return Ok(end.is_some());
+        };
         let applied = apply(caches, &rows).await;
         applied.outage.map_or(Ok(()), Err)?;
         self.last = end.id;

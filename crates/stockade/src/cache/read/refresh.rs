@@ -62,10 +62,9 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                 pilot.land(outcome);
             }
             Step::Serve(entry) => drop(self.local.put_found(attempt.reservation, name, entry)),
-            // Another process loads, or a load failed a moment ago. The next read would ask again at once, so the pilot
-            // stays in his seat for a while.
-            Step::Wait(_) | Step::Land(_) => drop(self.loader.aborting.run_until_cancelled(sleep(POLL)).await),
-            Step::Insist | Step::Load(_) => {}
+            // Another process loads, a load failed a moment ago, or nothing can be stored now. The next read would ask
+            // again at once, so the pilot stays in his seat for a while.
+            _ => drop(self.loader.aborting.run_until_cancelled(sleep(POLL)).await),
         }
     }
 }

@@ -177,3 +177,25 @@ async fn a_relay_reads_no_row_of_a_cache_that_nobody_relays() {
     let read: i64 = sqlx::query_scalar(READ).fetch_one(&mut *tx).await.unwrap();
     assert!(read < 20, "{read} rows were read to find three");
 }
+
+#[tokio::test]
+async fn rows_are_applied_again_behind_many_of_a_cache_that_nobody_relays() {
+    const MANY: &str =
+        "insert into stockade.outbox (cache, resource) select 'nobody', 'x:' || n from generate_series(1, 40000) n;
+        analyze stockade.outbox";
+    const READ: &str = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'outbox'";
+    let (_server, pool) = database().await;
+    sqlx::raw_sql(MANY).execute(&pool).await.unwrap();
+    pending(&pool, numbered(3)).await;
+    let mut tx = pool.begin().await.unwrap();
+    assert!(outbox::after(&mut *tx, &["stock"], i64::MIN, 5).await.unwrap().is_empty());
+    let read: i64 = sqlx::query_scalar(READ).fetch_one(&mut *tx).await.unwrap();
+    assert!(read < 15_000, "one statement reads {read} rows");
+    drop(tx);
+    let (recorder, cache) = Recorder::new();
+    let relay = Relay::spawn(pool.clone(), [cache]);
+    until(async || recorder.seen().len() == 3).await;
+    assert_eq!(relay.reapply().await.unwrap(), 3);
+    assert_eq!(recorder.seen().len(), 6);
+    relay.shutdown(Duration::from_secs(1)).await;
+}

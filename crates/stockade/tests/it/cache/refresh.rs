@@ -7,7 +7,7 @@ use stockade::{
     cache::{BuildError, Loaded, Source},
 };
 
-use super::support::{Database, Loading, Stock, entry_key, eventually, get, process, quantity, sku};
+use super::support::{Database, Loading, Stock, Stocks, entry_key, eventually, get, process, quantity, sku};
 use crate::world::{World, cached};
 
 #[tokio::test]
@@ -65,6 +65,39 @@ async fn a_value_that_one_process_has_loaded_again_is_taken_by_those_that_still_
     server.end().await;
 }
 
+/// Reads a value in the process, which is to be refreshed, for a second.
+async fn asks_now_and_then(server: &World, caches: &[&Stocks]) {
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    let (mut reads, since) = (0_u64, tokio::time::Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        for stocks in caches {
+            assert_eq!(get(stocks, "a").await.info.source, Source::Local);
+            reads += 1;
+        }
+        tokio::task::yield_now().await;
+    }
+    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+    let scripts = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:"));
+    let calls = |count: &str| {
+        ["calls=", "rejected_calls="].iter().find_map(|name| count.strip_prefix(name)).map_or(0, |n| n.parse().unwrap())
+    };
+    let scripts: u64 = scripts.unwrap_or_default().split(',').map(calls).sum();
+    assert!(scripts < 30 && scripts < reads / 10, "{scripts} scripts for {reads} reads");
+}
+
+#[tokio::test]
+async fn a_refresh_that_redis_refuses_is_asked_for_now_and_then() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let ttl = Duration::from_secs(20);
+    let stocks = process(&server).await.ttl(ttl..=ttl).local(1 << 20).early_refresh(1e9).on(&database).await;
+    eventually("it is in the process", || async { get(&stocks, "a").await.info.source == Source::Local }).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
+    asks_now_and_then(&server, &[&stocks]).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
+    server.end().await;
+}
+
 #[tokio::test]
 async fn a_refresh_that_another_process_makes_is_asked_for_now_and_then() {
     let server = World::start().await;
@@ -81,19 +114,7 @@ async fn a_refresh_that_another_process_makes_is_asked_for_now_and_then() {
         database.running.load(Ordering::SeqCst) == 1
     })
     .await;
-    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
-    let (mut reads, since) = (0_u64, tokio::time::Instant::now());
-    while since.elapsed() < Duration::from_secs(1) {
-        for stocks in [&one, &two] {
-            assert_eq!(get(stocks, "a").await.info.source, Source::Local);
-            reads += 1;
-        }
-        tokio::task::yield_now().await;
-    }
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    let scripts = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    let scripts: u64 = scripts.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().unwrap());
-    assert!(scripts < 30 && scripts < reads / 10, "{scripts} scripts for {reads} reads");
+    asks_now_and_then(&server, &[&one, &two]).await;
     database.open();
     gate.add_permits(1);
     server.end().await;
