@@ -89,11 +89,13 @@ async fn asks_now_and_then(server: &World, caches: &[&Stocks]) {
 async fn a_refresh_that_redis_refuses_is_asked_for_now_and_then() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
-    let ttl = Duration::from_secs(20);
+    let ttl = Duration::from_secs(6);
     let stocks = process(&server).await.ttl(ttl..=ttl).local(1 << 20).early_refresh(1e9).on(&database).await;
     eventually("it is in the process", || async { get(&stocks, "a").await.info.source == Source::Local }).await;
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
+    eventually("half of its life is over", || async { get(&stocks, "a").await.info.age >= ttl / 2 }).await;
     asks_now_and_then(&server, &[&stocks]).await;
+    assert_eq!(database.loads(), 1, "it was loaded again");
     server.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
     server.end().await;
 }
