@@ -109,6 +109,21 @@ pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<O
     sqlx::query_as(SQL).bind(sku.as_str()).fetch_optional(executor).await
 }
 
+/// Begins to close an open sale. Returns whether it was open.
+///
+/// # Errors
+///
+/// The error of the database.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.close_again"))]
+pub async fn close_again(executor: impl PgExecutor<'_>, id: SaleId) -> Result<bool, sqlx::Error> {
+    // language=PostgreSQL
+    sqlx::query("update flash_sale set closing = true where id = $1 and not closing and closed_at is null")
+        .bind(id.0)
+        .execute(executor)
+        .await
+        .map(|done| done.rows_affected() > 0)
+}
+
 /// Closes a sale that is closing; `None` when somebody else has closed it.
 ///
 /// # Errors
@@ -138,21 +153,24 @@ pub async fn lock(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sa
 /// Begins the next generation of an open sale: reservations of this generation are not stored from now on. `None` when
 /// somebody else began one, or the sale is not open any more.
 ///
+/// It comes after `last` too, the generation of the last counter. If Postgres has lost that one, reservations were
+/// rejected under it, and a second counter with its number would believe these rejections.
+///
 /// # Errors
 ///
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.next_generation"))]
 pub async fn next_generation(
     connection: &mut PgConnection,
-    id: SaleId,
-    generation: i64,
+    sale: &Sale,
+    last: i64,
 ) -> Result<Option<Sale>, sqlx::Error> {
     // language=PostgreSQL
     const SQL: &str = sale!(
-        "update flash_sale set generation = generation + 1
+        "update flash_sale set generation = greatest(generation, $3) + 1
          where id = $1 and generation = $2 and not closing and closed_at is null
          returning",
         ""
     );
-    sqlx::query_as(SQL).bind(id.0).bind(generation).fetch_optional(connection).await
+    sqlx::query_as(SQL).bind(sale.id.0).bind(sale.generation).bind(last).fetch_optional(connection).await
 }

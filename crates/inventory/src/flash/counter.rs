@@ -26,15 +26,15 @@ pub(super) struct Counter {
 pub(super) enum Entry {
     /// The counter can be used.
     Valid,
-    /// The caller has to make the counter now.
-    Entered,
+    /// The caller has to make the counter now. The last one had this generation.
+    Entered(i64),
     /// Entries are left in the stream, and must be stored before the counter can be made.
     Draining,
     /// Somebody else makes the counter.
     Busy,
-    /// There is a later sale than the caller knows, or a later counter, with this generation.
-    Replaced(Option<i64>),
-    /// The sale was closed here.
+    /// There is a later counter than the caller knows, with this generation.
+    Replaced(i64),
+    /// The sale was closed here, or a later one was opened.
     Closed,
     /// A later counter was made on another server.
     Superseded,
@@ -74,9 +74,9 @@ impl Counter {
         let said: Vec<String> = self.link.run(&ENTER, &Keys::of(&sale.sku).all(), &args).await?;
         Ok(match said.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["valid"] => Entry::Valid,
-            ["entered"] => Entry::Entered,
+            ["entered", last] => last.parse().map_or(Entry::Busy, Entry::Entered),
             ["draining"] => Entry::Draining,
-            ["replaced", generation @ ..] => Entry::Replaced(generation.first().and_then(|number| number.parse().ok())),
+            ["replaced", generation] => generation.parse().map_or(Entry::Busy, Entry::Replaced),
             ["closed"] => Entry::Closed,
             ["superseded"] => Entry::Superseded,
             _ => Entry::Busy,

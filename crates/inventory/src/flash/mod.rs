@@ -43,7 +43,11 @@
 //!   and of those before: the new entry is decided again, and a request that waits for it is not told of the rejection.
 //! - **Postgres has lost the newest generation.** After a failover to a replica that lacks it, every reservation of the
 //!   counter would be rejected. A counter is made after its generation is committed. So if Postgres, asked after Redis,
-//!   shows an earlier one, the counter is stopped and made again (`reconcile`).
+//!   shows an earlier one, the counter is stopped and made again (`reconcile`). The next counter gets a number that no
+//!   counter had: under a lost number reservations were rejected, and their repetitions would be rejected with them.
+//! - **Postgres has lost the end of a sale.** Redis lets nobody in, and Postgres calls the sale open. Redis closes a sale
+//!   after `closing` is committed. So if Postgres, asked after Redis, shows an open sale, it is closed again
+//!   (`reconcile`).
 //! - **An old primary that still takes writes.** Both primaries give away the same units. Postgres stores no more than
 //!   the opened units, and rejects the rest.
 

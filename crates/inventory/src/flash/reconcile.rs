@@ -34,7 +34,7 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
     let nonce = format!("{:032x}", rand::random::<u128>());
     let mut sale = sale.clone();
     let mut entry = counter.enter(&sale, &nonce, None).await?;
-    if let Entry::Replaced(Some(later)) = entry {
+    if let Entry::Replaced(later) = entry {
         // A generation is committed before its counter is made. So Postgres shows it now, or has lost it.
         sale = db::flash_sale::find(pg, sale.id).await?;
         if sale.stage == Stage::Open && sale.generation < later {
@@ -42,14 +42,21 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
             entry = counter.enter(&sale, &nonce, Some(later)).await?;
         }
     }
-    match entry {
+    let last = match entry {
         Entry::Valid => return Ok(true),
-        Entry::Entered => {}
+        Entry::Entered(last) => last,
         Entry::Superseded => return Err(ReconcileError::Superseded),
-        Entry::Draining | Entry::Busy | Entry::Replaced(_) | Entry::Closed => return Ok(false),
-    }
+        Entry::Closed => {
+            // The end is committed before Redis hears of it. So Postgres shows it now, or has lost it.
+            if db::flash_sale::close_again(pg, sale.id).await? {
+                tracing::warn!(sku = %sale.sku, "Postgres has lost the end of a sale: the sale is closed again");
+            }
+            return Ok(false);
+        }
+        Entry::Draining | Entry::Busy | Entry::Replaced(_) => return Ok(false),
+    };
     let mut connection = pg.acquire().await?;
-    let Some(sale) = db::flash_sale::next_generation(&mut connection, sale.id, sale.generation).await? else {
+    let Some(sale) = db::flash_sale::next_generation(&mut connection, &sale, last).await? else {
         return Ok(false);
     };
     drop(connection);

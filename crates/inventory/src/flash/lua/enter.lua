@@ -1,5 +1,6 @@
 -- Asks whether the counter of a sale can be used. If it can't, and the stream is empty, the script begins a new
--- counter. From then on the script `reserve` refuses until `install` has run with the same nonce.
+-- counter. From then on the script `reserve` refuses until `install` has run with the same nonce. It returns the
+-- generation of the last counter, and keeps it for the next caller if this one dies: Postgres may have lost it.
 --
 -- KEYS  sale, customers, reservations, stream
 -- ARGV  id of the sale, its generation, nonce, a later generation that Postgres has lost (empty: none)
@@ -7,7 +8,7 @@ local run = current_run()
 local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'generation', 'since')
 local id, state = sale[1], sale[2]
 local now = tonumber(redis.call('TIME')[1])
-if id and tonumber(id) > tonumber(ARGV[1]) then return {'replaced'} end
+if id and tonumber(id) > tonumber(ARGV[1]) then return {'closed'} end
 if id == ARGV[1] then
   if state == 'closed' then return {'closed'} end
   if sale[3] == run and state ~= 'entered' then
@@ -27,6 +28,8 @@ end
 
 redis.pcall('XGROUP', 'CREATE', KEYS[4], 'postgres', '0', 'MKSTREAM')
 if redis.call('XLEN', KEYS[4]) > 0 then return {'draining'} end
+local last = id == ARGV[1] and sale[4] or ARGV[2]
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
-redis.call('HSET', KEYS[1], 'id', ARGV[1], 'state', 'entered', 'run', run, 'nonce', ARGV[3], 'since', now)
-return {'entered'}
+redis.call('HSET', KEYS[1], 'id', ARGV[1], 'state', 'entered', 'run', run, 'nonce', ARGV[3], 'since', now,
+  'generation', last)
+return {'entered', last}

@@ -11,7 +11,7 @@ use crate::{
     support::{blocked, within},
 };
 
-const KEYS: [&str; 4] = [
+pub(super) const KEYS: [&str; 4] = [
     "inventory:flash:{A}:sale",
     "inventory:flash:{A}:customers",
     "inventory:flash:{A}:reservations",
@@ -58,7 +58,7 @@ async fn a_late_script_of_an_earlier_sale_leaves_a_later_one_alone() {
 }
 
 /// The contents of the keys in Redis of the sale of `A`.
-async fn counter(stage: &Stage) -> Vec<String> {
+pub(super) async fn counter(stage: &Stage) -> Vec<String> {
     let mut all = Vec::new();
     for key in &KEYS[..3] {
         all.push(stage.redis.command(&["HGETALL", key]).await.unwrap());

@@ -3,6 +3,7 @@
 mod broken;
 mod clock;
 mod closing;
+mod failover;
 mod kills;
 mod late;
 mod lost;
