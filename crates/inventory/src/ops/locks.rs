@@ -142,11 +142,12 @@ pub(super) async fn force(
 /// Redis may have done, or do later, what it did not confirm. To force the lock once more would take it from the next
 /// holder.
 fn of_force(error: LockError) -> Problem {
-    use Unavailable::{BreakerOpen, Crowded, Refused, SlotMoving, Unfit};
+    use Unavailable::{BreakerOpen, Crowded, Disconnected, Refused, SlotMoving, Unfit};
     match &error {
-        LockError::Unavailable { reason: BreakerOpen | Crowded | Refused | SlotMoving | Unfit { .. }, .. } => {
-            error.into()
-        }
+        LockError::Unavailable {
+            reason: BreakerOpen | Crowded | Disconnected | Refused | SlotMoving | Unfit { .. },
+            ..
+        } => error.into(),
         LockError::Unavailable { .. } => {
             tracing::warn!(error = &error as &dyn Error, "nobody can say whether a lock was forced");
             ProblemType::OutcomeUnknown.into()

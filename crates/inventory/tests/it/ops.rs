@@ -170,6 +170,17 @@ async fn whether_a_lock_was_forced_is_unknown_if_redis_does_not_answer() {
 }
 
 #[tokio::test]
+async fn a_lock_was_not_forced_if_there_is_no_connection_to_redis() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    stage.redis.kill().await.unwrap();
+    until("the loss is noticed", async || instance.get("/readyz").await.json()["checks"]["lock_store"] == "down").await;
+    let refused = Answer::to(instance.admin(Method::DELETE, "/admin/locks/stock:A")).await;
+    assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (503, "lock-store-unavailable"), "{refused:?}");
+    assert!(refused.json()["applied"] == false && refused.headers.contains_key("retry-after"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn counters_and_histograms_are_there_before_their_first_event() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;

@@ -179,9 +179,12 @@ pub enum Unavailable {
     /// was not sent.
     #[error("too many commands of this process wait for the store: start fewer at once, or wait longer")]
     Crowded,
-    /// No connection.
+    /// No connection. Nothing was sent.
     #[error("no connection")]
     Disconnected,
+    /// The connection ended before the answer. The server may have executed the command.
+    #[error("the connection ended before the answer")]
+    Lost,
     /// A server answers but can't be used as it is, for instance because it is a replica. Somebody has to change its
     /// configuration or ours, or to promote the server. The store keeps trying it.
     #[error("no connection: {said}")]
@@ -214,10 +217,11 @@ impl Unavailable {
     /// replaces "no connection".
     pub(crate) fn of(error: &LinkError, unfit: Option<Arc<str>>) -> (Self, Duration) {
         let reason = match (error, unfit) {
-            (LinkError::Lost | LinkError::Down | LinkError::Open { .. }, Some(said)) => Self::Unfit { said },
+            (LinkError::Down | LinkError::Open { .. }, Some(said)) => Self::Unfit { said },
             (LinkError::Timeout | LinkError::Unsent { silent: true }, _) => Self::Timeout,
             (LinkError::Unsent { silent: false }, _) => Self::Crowded,
-            (LinkError::Lost | LinkError::Down, None) => Self::Disconnected,
+            (LinkError::Lost, _) => Self::Lost,
+            (LinkError::Down, None) => Self::Disconnected,
             (LinkError::Open { .. }, None) => Self::BreakerOpen,
             (LinkError::Moved | LinkError::Moving, _) => Self::SlotMoving,
             (LinkError::NoScript | LinkError::Refused { .. } | LinkError::Protocol { .. }, _) => Self::Refused,
@@ -225,5 +229,20 @@ impl Unavailable {
         let retry_after =
             if let LinkError::Open { retry_after } = error { *retry_after } else { Duration::from_secs(1) };
         (reason, retry_after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_may_have_been_executed_has_another_reason_than_one_that_was_not_sent() {
+        let reason = |error: LinkError, unfit: Option<&str>| Unavailable::of(&error, unfit.map(Arc::from)).0;
+        assert_eq!(reason(LinkError::Down, None), Unavailable::Disconnected);
+        assert_eq!(reason(LinkError::Down, Some("a replica")), Unavailable::Unfit { said: "a replica".into() });
+        for unfit in [None, Some("a replica")] {
+            assert_eq!(reason(LinkError::Lost, unfit), Unavailable::Lost);
+        }
     }
 }

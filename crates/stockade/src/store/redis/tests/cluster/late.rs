@@ -58,7 +58,7 @@ async fn an_acquire_without_an_answer_is_undone_although_no_later_one_could_be_s
     proxy.set(Fault::Reset);
     let failed = timeout(LIMIT, attempt).await.expect("it hangs").unwrap();
     let Err(LockError::Unavailable { reason, .. }) = &failed else { panic!("{failed:?}") };
-    assert!(matches!(reason, Unavailable::Disconnected | Unavailable::BreakerOpen), "{reason:?}");
+    assert!(matches!(reason, Unavailable::Disconnected | Unavailable::Lost | Unavailable::BreakerOpen), "{reason:?}");
     proxy.set(Fault::None);
     until_free(&cluster).await;
     cluster.end_behind(proxy).await;
