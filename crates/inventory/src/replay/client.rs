@@ -1,7 +1,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use rand::rngs::SmallRng;
-use reqwest::{Url, redirect::Policy};
+use reqwest::{StatusCode, Url, redirect::Policy};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
@@ -102,7 +102,7 @@ impl ShopClient {
         verdict
     }
 
-    /// The answer, and the reason if it is no success.
+    /// The answer, and the reason if the line is not applied.
     async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> (Answer, Reason) {
         let url = self.url(turn, &line.sku, "/adjustments");
         let request = self.http.post(url).header("idempotency-key", key).json(body);
@@ -111,7 +111,7 @@ impl ShopClient {
             Err(error) => return (Answer::NONE, reason::of_error(&error)),
         };
         let (status, body) = (response.status(), response.body());
-        let why = if status.is_success() { Reason::default() } else { reason::of_answer(status, body) };
+        let why = if status == StatusCode::OK { Reason::default() } else { reason::of_answer(status, body) };
         (Answer::read(status, response.headers(), body), why)
     }
 
@@ -149,28 +149,44 @@ fn is_local(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::{Router, response::Redirect, routing::get};
+    use axum::{
+        Router,
+        response::Redirect,
+        routing::{get, post},
+    };
     use rand::SeedableRng;
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::domain::Delta;
+    use crate::{domain::Delta, replay::Counters};
 
     /// As a proxy that wants a login answers, or a page for the time of a maintenance.
     #[tokio::test]
-    async fn a_page_that_a_redirect_leads_to_has_applied_nothing() {
+    async fn an_answer_that_is_no_200_has_applied_nothing_and_counts_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let app = Router::new().route("/login", get("welcome")).fallback(async || Redirect::to("/login"));
+        let app = Router::new()
+            .route("/login", get("welcome"))
+            .route("/stock/B/adjustments", post(StatusCode::NO_CONTENT))
+            .fallback(async || Redirect::to("/login"));
         let server = axum::serve(listener, app).into_future();
-        let (sku, delta) = (Sku::new("A").unwrap(), Delta::new(-1).unwrap());
-        let line = OrderLine { number: 1, invoice: "536365".to_owned(), sku, delta };
         let (client, mut rng, mut tally) = (client(&[&url]), SmallRng::seed_from_u64(7), Tally::default());
-        let verdict = tokio::select! {
-            verdict = client.adjust(0, &line, Instant::now(), &mut rng, &mut tally) => verdict,
-            _ = server => unreachable!("it serves for ever"),
+        let asked = async {
+            for sku in ["A", "B"] {
+                let (sku, delta) = (Sku::new(sku).unwrap(), Delta::new(-1).unwrap());
+                let line = OrderLine { number: 1, invoice: "536365".to_owned(), sku, delta };
+                let verdict = client.adjust(0, &line, Instant::now(), &mut rng, &mut tally).await;
+                assert_eq!(verdict, Verdict::Unknown);
+            }
+            let counts = Counters::scrape(&client.http, &[url.parse().unwrap()]).await;
+            assert!(counts.is_err_and(|error| error.to_string().contains("303")));
         };
-        assert_eq!(verdict, Verdict::Unknown);
+        tokio::select! {
+            () = asked => {}
+            _ = server => unreachable!("it serves for ever"),
+        }
+        let reasons: Vec<_> = tally.line_failures.keys().collect();
+        assert_eq!(reasons, ["status 204", "status 303"]);
     }
 
     fn client(targets: &[&str]) -> ShopClient {

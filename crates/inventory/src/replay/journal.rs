@@ -16,8 +16,8 @@ use crate::orders::OrderLine;
 
 const TITLE: &str = "inventory replay";
 
-/// The file that lets a replay go on where an earlier one ended: the name of the run, and the references of the lines
-/// whose outcome is final. A line under way at a crash is not among them: it is sent again with the key that it had.
+/// The file that lets a replay go on where an earlier one ended: the name of the run, and the lines whose outcome is
+/// final, with SKU and units. A line under way at a crash is not among them: it is sent again with the key that it had.
 ///
 /// The file is locked while the journal is open, and the system ends the lock with the process.
 #[derive(Debug)]
@@ -56,14 +56,14 @@ pub enum JournalError {
     },
     /// The file belongs to other order lines.
     #[error(
-        "{path} has settled {reference}, which is no line of the orders: they were changed since, so nobody can tell \
-         which of them are settled; name another state file"
+        "{path} has settled {line}, which is no line of the orders: they were changed since, or another version of \
+         `inventory replay` wrote the file, so nobody can tell which of them are settled; name another state file"
     )]
     OtherOrders {
         /// The file.
         path: PathBuf,
-        /// A line that it has settled.
-        reference: String,
+        /// A line that it has settled: reference, SKU, units.
+        line: String,
     },
 }
 
@@ -110,7 +110,7 @@ impl Journal {
         let Some(title) = lines.next() else { return Ok(None) };
         let run = title.strip_prefix(TITLE).and_then(|rest| rest.strip_prefix('\t')).ok_or(1_usize)?;
         let settled = lines.enumerate().map(|(index, line)| match line.rsplit_once('\t') {
-            Some((reference, "applied" | "refused")) => Ok(reference.to_owned()),
+            Some((settled, "applied" | "refused")) => Ok(settled.to_owned()),
             _ => Err(index + 2),
         });
         Ok(Some((run.to_owned(), settled.collect::<Result<_, _>>()?)))
@@ -128,15 +128,17 @@ impl Journal {
     ///
     /// [`JournalError::OtherOrders`].
     pub fn check(&self, lines: &[OrderLine]) -> Result<(), JournalError> {
-        let known: HashSet<_> = lines.iter().map(OrderLine::reference).collect();
-        let stranger = self.settled.iter().find(|reference| !known.contains(*reference)).cloned();
-        stranger.map_or(Ok(()), |reference| Err(JournalError::OtherOrders { path: self.path.clone(), reference }))
+        let known: HashSet<_> = lines.iter().map(name).collect();
+        let stranger = self.settled.iter().find(|settled| !known.contains(*settled));
+        stranger.map_or(Ok(()), |settled| {
+            Err(JournalError::OtherOrders { path: self.path.clone(), line: settled.replace('\t', " ") })
+        })
     }
 
     /// Whether the outcome of this line is known from before.
     #[must_use]
     pub fn has(&self, line: &OrderLine) -> bool {
-        self.settled.contains(&line.reference())
+        self.settled.contains(&name(line))
     }
 
     /// Writes a final outcome of a line down. A line that failed, or whose outcome is unknown, is sent again the next
@@ -147,7 +149,7 @@ impl Journal {
             Verdict::Refused => "refused",
             Verdict::Failed | Verdict::Unknown => return Ok(()),
         };
-        let text = format!("{}\t{word}\n", line.reference());
+        let text = format!("{}\t{word}\n", name(line));
         let mut file = self.file.lock().await;
         let written = async {
             file.write_all(text.as_bytes()).await?;
@@ -158,6 +160,12 @@ impl Journal {
     }
 }
 
+/// A line as the file names it. Other lines of the orders have other references; SKU and units tell whether the line is
+/// still the same.
+fn name(line: &OrderLine) -> String {
+    format!("{}\t{}\t{}", line.reference(), line.sku, line.delta.get())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +173,7 @@ mod tests {
     #[test]
     fn only_its_own_form_is_read() {
         let (run, settled) =
-            Journal::parse("inventory replay\tr1\n536365#1\tapplied\na\tb#2\trefused\n").unwrap().unwrap();
+            Journal::parse("inventory replay\tr1\n536365#1\tA\t-1\tapplied\na\tb#2\trefused\n").unwrap().unwrap();
         assert_eq!((run.as_str(), settled.len(), settled.contains("a\tb#2")), ("r1", 2, true));
         assert!(Journal::parse("").unwrap().is_none());
         assert_eq!(Journal::parse("InvoiceNo,StockCode\n"), Err(1));

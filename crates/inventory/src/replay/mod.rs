@@ -28,7 +28,7 @@ pub use journal::{Journal, JournalError};
 pub use report::{Latency, Lines, ReadSources, Report};
 pub use retry::RetryLimits;
 pub use run::{Plan, Replay, ReplayError, replay};
-pub use scrape::Counters;
+pub use scrape::{Counters, ScrapeError};
 pub(crate) use tally::Latencies;
 pub use tally::Reads;
 pub use verdict::Verdict;

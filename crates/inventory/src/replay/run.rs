@@ -16,8 +16,11 @@ use tokio::{
 };
 
 use super::{
-    AuditError, Journal, JournalError, Report, RetryLimits, Verdict, client::ShopClient, progress::Progress,
-    scrape::Counters, tally::Tally,
+    AuditError, Journal, JournalError, Report, RetryLimits, Verdict,
+    client::ShopClient,
+    progress::Progress,
+    scrape::{Counters, ScrapeError},
+    tally::Tally,
 };
 use crate::{
     config::ConfigError,
@@ -75,7 +78,7 @@ pub enum ReplayError {
     Client(#[source] reqwest::Error),
     /// The instances' own figures can't be read.
     #[error("can't read /metrics of an instance: check the ops URLs")]
-    Metrics(#[source] reqwest::Error),
+    Metrics(#[source] ScrapeError),
     /// The state file can't be used.
     #[error(transparent)]
     Journal(#[from] JournalError),

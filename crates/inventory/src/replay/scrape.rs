@@ -1,8 +1,20 @@
 use futures_util::future::try_join_all;
-use reqwest::{Client, Url};
+use reqwest::{Client, StatusCode, Url};
 use serde::Serialize;
 
 use crate::metrics::FENCE_REJECTED;
+
+/// Why the counts of an instance can't be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScrapeError {
+    /// No answer.
+    #[error("no answer")]
+    NoAnswer(#[from] reqwest::Error),
+    /// An answer without counts.
+    #[error("{0} from {1}")]
+    Refused(StatusCode, Url),
+}
 
 /// The instances' own counts, summed over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,7 +32,7 @@ pub struct Counters {
 
 impl Counters {
     /// Reads `/metrics` of every instance.
-    pub(crate) async fn scrape(http: &Client, ops: &[Url]) -> Result<Self, reqwest::Error> {
+    pub(crate) async fn scrape(http: &Client, ops: &[Url]) -> Result<Self, ScrapeError> {
         Ok(Self::parse(&try_join_all(ops.iter().map(|url| page(http, url))).await?.concat()))
     }
 
@@ -44,10 +56,14 @@ impl Counters {
     }
 }
 
-async fn page(http: &Client, ops: &Url) -> Result<String, reqwest::Error> {
+async fn page(http: &Client, ops: &Url) -> Result<String, ScrapeError> {
     let mut url = ops.clone();
     url.set_path("/metrics");
-    http.get(url).send().await?.error_for_status()?.text().await
+    let answer = http.get(url.clone()).send().await?;
+    if answer.status() != StatusCode::OK {
+        return Err(ScrapeError::Refused(answer.status(), url));
+    }
+    Ok(answer.text().await?)
 }
 
 /// The sum over all series of one name in the Prometheus text format; zero when there is none.

@@ -49,7 +49,7 @@ async fn a_replay_goes_on_where_it_was_killed_and_applies_nothing_twice() {
     let state = std::fs::read_to_string(folder.join("state")).unwrap();
     // As if the replay had been killed while it wrote the fourth line's result to the file.
     let (before, _) = state.trim_end().rsplit_once('\n').unwrap();
-    std::fs::write(folder.join("state"), format!("{before}\n4#4\tappl")).unwrap();
+    std::fs::write(folder.join("state"), format!("{before}\n4#4\tA\t4\tappl")).unwrap();
 
     let (ended, output) = replay(&instance, &folder, &audit).await;
     assert!(ended && output.contains("6 order lines, 3 of them settled before"), "{output}");
@@ -85,11 +85,17 @@ async fn a_replay_goes_on_where_it_was_killed_and_applies_nothing_twice() {
     let (ended, output) = replay(&instance, &folder, &[]).await;
     assert!(!ended && output.contains("another replay uses the state file"), "{output}");
     drop(state);
-    // A line more at the top: each line has another number, and another idempotency key.
     let orders = std::fs::read_to_string(folder.join("orders.csv")).unwrap();
-    std::fs::write(folder.join("orders.csv"), orders.replacen('\n', "\n0,A,x,1\n", 1)).unwrap();
-    let (ended, output) = replay(&instance, &folder, &[]).await;
-    assert!(!ended && output.contains("no line of the orders"), "{output}");
+    for (line, changed) in [
+        // Each line has another number, and another idempotency key.
+        ("1,B,x,1", "0,A,x,1\n1,B,x,1"),
+        ("1,B,x,1", "1,A,x,1"),
+        ("1,B,x,1", "1,B,x,2"),
+    ] {
+        std::fs::write(folder.join("orders.csv"), orders.replacen(line, changed, 1)).unwrap();
+        let (ended, output) = replay(&instance, &folder, &[]).await;
+        assert!(!ended && output.contains("no line of the orders"), "{changed}: {output}");
+    }
     std::fs::write(folder.join("orders.csv"), &orders).unwrap();
     std::fs::copy(folder.join("orders.csv"), folder.join("state")).unwrap();
     let (ended, output) = replay(&instance, &folder, &[]).await;
