@@ -7,13 +7,10 @@ use tracing::{Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
 use super::{
-    TARGET,
+    TARGET, check,
     variables::{value, wanted},
 };
 use crate::config::ConfigError;
-
-/// The only protocol that is spoken.
-const PROTOCOL: &str = "http/protobuf";
 
 /// Sends spans in batches from a thread of its own, out of a bounded queue. A span is dropped if the queue is full.
 pub(crate) struct Exporter(Option<SdkTracerProvider>);
@@ -22,12 +19,7 @@ impl Exporter {
     /// Configures the exporter by the environment variables. Without the address of a collector nothing is exported.
     pub(crate) fn from_env() -> Result<Self, ConfigError> {
         let Some(variable) = wanted() else { return Ok(Self(None)) };
-        for name in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
-            if let Some(other) = value(name).filter(|value| value != PROTOCOL) {
-                let remedy = "use http/protobuf, to the collector's port for it, usually 4318";
-                return Err(ConfigError::new(name, "not spoken here", remedy).with_value(&other));
-            }
-        }
+        check::all(variable)?;
         let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).build();
         let exporter = exporter.map_err(|error| {
             let remedy = "use http://HOST:4318 for the endpoint, and KEY=VALUE pairs for headers";

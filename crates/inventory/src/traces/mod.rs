@@ -10,6 +10,8 @@ mod absent;
 #[cfg(feature = "otlp")]
 mod carried;
 #[cfg(feature = "otlp")]
+mod check;
+#[cfg(feature = "otlp")]
 mod client_span;
 #[cfg(feature = "otlp")]
 mod exporter;

@@ -250,11 +250,26 @@ async fn the_last_spans_are_sent_before_the_end_and_a_silent_collector_does_not_
 }
 
 #[tokio::test]
-async fn a_protocol_that_is_not_spoken_is_refused_with_the_remedy() {
-    let mut command = bare_command("serve");
-    command.env("DATABASE_URL", "postgres://127.0.0.1:1/stock").env("REDIS_URL", "redis://127.0.0.1:1");
-    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317").env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-    let (status, output) = outcome(command).await;
-    assert_eq!(status.code(), Some(78), "{output}");
-    assert!(output.contains("OTEL_EXPORTER_OTLP_PROTOCOL=\"grpc\"") && output.contains("4318"), "{output}");
+async fn what_the_exporter_can_not_do_is_refused_with_the_remedy() {
+    for (name, value, remedy) in [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "4318"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "milliseconds"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "5s", "milliseconds"),
+        ("OTEL_TRACES_SAMPLER", "parentbased_traceid_ratio", "parentbased_traceidratio"),
+        ("OTEL_TRACES_SAMPLER_ARG", "1%", "from 0 to 1"),
+        ("OTEL_TRACES_SAMPLER_ARG", "10", "from 0 to 1"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://collector:4318/v1/traces", "without TLS"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4318", "http://HOST:4318"),
+    ] {
+        let mut command = bare_command("serve");
+        command.env("DATABASE_URL", "postgres://127.0.0.1:1/stock").env("REDIS_URL", "redis://127.0.0.1:1");
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317").env("OTEL_TRACES_SAMPLER", "traceidratio");
+        let (status, output) = outcome({
+            command.env(name, value);
+            command
+        })
+        .await;
+        assert_eq!(status.code(), Some(78), "{name}={value}: {output}");
+        assert!(output.contains(name) && output.contains(remedy), "{output}");
+    }
 }
