@@ -179,7 +179,7 @@ pub enum Unavailable {
     /// was not sent.
     #[error("too many commands of this process wait for the store: start fewer at once, or wait longer")]
     Crowded,
-    /// No connection. Nothing was sent.
+    /// No connection. This command was not sent.
     #[error("no connection")]
     Disconnected,
     /// The connection ended before the answer. The server may have executed the command.
