@@ -1,10 +1,19 @@
 use std::{fmt, sync::Arc, time::Duration};
 
+#[cfg(feature = "axum")]
+use tokio::task::futures::TaskLocalFuture;
+
 use crate::{
     lock::{LockError, LossReason, Mode, Token},
     resource::Key,
     store::{LockStore, Ownership},
 };
+
+tokio::task_local! {
+    /// The innermost route lock of the request that this task handles. A commit that counts for it counts for the locks
+    /// further out, too.
+    static HANDLED: Option<Fence>;
+}
 
 /// The fencing side of an ownership: with it a handler writes safely, and notices when the lock is lost.
 ///
@@ -69,10 +78,12 @@ impl Fence {
     /// It does not stop a downgrade or a handover from overtaking the commit: only commits of `Tx` do.
     ///
     /// Call it before writes that reach a store by other means than `Tx`. A `RouteLock` that ends a handler for holding
-    /// too long answers "not applied", unless it was told that a commit may be on its way.
+    /// too long answers "not applied", unless it was told that a commit may be on its way. In the task of the handler
+    /// the fence of any lock tells it. A task that the handler has spawned calls this on the fence of the route lock,
+    /// also before a `Tx` under another lock or under none.
     #[must_use = "on `false` roll back"]
     pub fn commit_started(&self) -> bool {
-        self.ownership.commits.start()
+        handler_commits() && self.ownership.commits.start()
     }
 
     /// Makes all later tokens of this resource higher than `seen`.
@@ -93,6 +104,20 @@ impl Fence {
     pub fn remaining(&self) -> Duration {
         if self.loss().is_some() { Duration::ZERO } else { self.ownership.deadline().remaining() }
     }
+}
+
+/// Runs the handler of a request under a route lock. A commit in the task of the handler counts for that lock, under
+/// whatever lock it is made, or under none.
+#[cfg(feature = "axum")]
+pub(crate) fn handling<F: Future>(route: Option<Fence>, handler: F) -> TaskLocalFuture<Option<Fence>, F> {
+    HANDLED.scope(route, handler)
+}
+
+/// Records for the request that this task handles, if any, that a commit is about to be sent. `false` if the request
+/// was already ended and answered as not applied.
+pub(crate) fn handler_commits() -> bool {
+    let start = |route: &Option<Fence>| route.as_ref().is_none_or(|fence| fence.ownership.commits.start());
+    HANDLED.try_with(start).unwrap_or(true)
 }
 
 impl fmt::Debug for Fence {

@@ -37,8 +37,9 @@
 //! locks of all buckets share a script. In a cluster the locks of one bucket do. Each shard has a task of its own, and
 //! each confirmation counts as it comes: a shard or a script that does not answer costs no other lock.
 //!
-//! One gate decides about the commits of all locks that a request runs under. Closing the gate and starting a commit
-//! exclude each other, so an answer "not applied" is never followed by a commit of the same request.
+//! One gate decides about the commits of all locks that a request runs under, and about all commits that its handler
+//! makes in its own task. Closing the gate and starting a commit exclude each other, so an answer "not applied" is never
+//! followed by a commit of the same request.
 //!
 //! # Redlock
 //!
@@ -73,6 +74,10 @@ mod tests;
 
 pub use builder::LocksBuilder;
 pub use fence::Fence;
+#[cfg(feature = "postgres")]
+pub(crate) use fence::handler_commits;
+#[cfg(feature = "axum")]
+pub(crate) use fence::handling;
 #[cfg(feature = "axum")]
 pub(crate) use guard::WeakGuard;
 pub use guard::{Guard, GuardError};

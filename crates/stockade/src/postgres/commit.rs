@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Fence,
     cache::{Bloom, CacheError, Intent},
-    lock::Mode,
+    lock::{Mode, handler_commits},
     resource::Key,
 };
 
@@ -41,6 +41,11 @@ impl Tx {
         if !self.inner.is_in_transaction() {
             self.invalidate_alone().await;
             return Err(CommitError::Ended);
+        }
+        // Without a fence, only the request that it is handled in can rule its commit out.
+        if self.fences.is_empty() && !handler_commits() {
+            let _ = self.inner.rollback().await;
+            return Err(CommitError::Closed);
         }
         self.apply().await
     }

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Weak};
 
-use crate::lock::{Guard, LossReason, Mode, MultiGuard, WeakGuard};
+use crate::lock::{Guard, LossReason, Mode, MultiGuard, WeakGuard, handling};
 
 /// What a request was granted: the lock of its route, on one resource or on several. Dropping it releases the lock,
 /// unless a layer further in has another one of the same.
@@ -38,6 +38,15 @@ impl Grant {
             Self::One(guard) => guard.lost().await,
             Self::Several(guard) => guard.lost().await,
         }
+    }
+
+    /// Runs the handler. Its commits count for this grant, under whatever lock they are made, or under none.
+    pub(crate) fn handling<F: Future>(&self, handler: F) -> impl Future<Output = F::Output> + use<F> {
+        let fence = match self {
+            Self::One(guard) => Some(guard.fence()),
+            Self::Several(guard) => guard.fences().in_lock_order().first().cloned(),
+        };
+        handling(fence, handler)
     }
 
     /// Refuses every later commit. `false` if a commit was started before, so nobody can say that nothing was applied.

@@ -111,8 +111,9 @@
 //! | a shutdown has begun, or is over its limit | 503 `shutting-down` |
 //!
 //! `applied` in a refusal is `false` if the request certainly changed nothing, and `null` if that is unknown. It covers
-//! writes through a transaction of the fence. Before other writes, call
-//! [`Fence::commit_started`](crate::Fence::commit_started).
+//! each commit of a `postgres::Tx` in the task of the handler, also under a lock that the handler took itself, or under
+//! none. In a task that the handler spawned, it covers only transactions of the route's fence. Before other writes, call
+//! [`Fence::commit_started`](crate::Fence::commit_started) of that fence.
 //!
 //! [`Handler::layer`]: axum::handler::Handler::layer
 //! [`MethodRouter::route_layer`]: axum::routing::MethodRouter::route_layer

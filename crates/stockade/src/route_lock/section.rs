@@ -44,6 +44,7 @@ impl Section {
         self,
         handler: impl Future<Output = Result<Response, E>> + Send + 'static,
     ) -> Result<Response, E> {
+        let handler = self.grant.handling(handler);
         if self.detached { self.detach(handler).await } else { self.inline(handler).await }
     }
 

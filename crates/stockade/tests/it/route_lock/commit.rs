@@ -1,21 +1,28 @@
 //! The answer to a write and the rows in the database, when the lease ends around the commit.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, http::Method, routing::post};
+use axum::{
+    Router,
+    body::Body,
+    http::Method,
+    routing::{get, post},
+};
+use futures_util::future::join;
 use serde_json::Value;
 use sqlx::PgPool;
 use stockade::{
-    Fence, Locks,
-    lock::MultiFence,
+    Fence, Locks, Redis,
+    lock::{Force, MultiFence},
     postgres::{CommitError, Tx},
     resource::Key,
     route_lock::RouteLock,
 };
-use tokio::sync::mpsc;
+use stockade_testbed::RedisServer;
+use tokio::sync::{Notify, mpsc};
 use tower::ServiceExt;
 
-use super::support::{LIMIT, Sku, idle, request, send};
+use super::support::{LIMIT, SHORT, Sku, idle, request, send};
 use crate::{eventually::eventually, postgres::database};
 
 /// How long a transaction may take before its commit, also on a busy machine.
@@ -141,5 +148,76 @@ async fn a_commit_under_several_locks_gives_its_real_answer_and_one_left_behind_
     let refused = left.recv().await.unwrap().commit().await.unwrap_err();
     assert!(matches!(refused, CommitError::Closed), "{refused:?}");
     assert_eq!(quantity(&pool).await, 9);
+    idle(&locks).await;
+}
+
+/// A handler under a permit that commits under a lock of its own, or under none, and does not end.
+async fn commits_and_stays(locks: Locks, pool: PgPool, how: String) {
+    let guard = locks.write(&Sku("a".to_owned())).acquire().await.unwrap();
+    let mut tx = if how == "unfenced" { Tx::unfenced(&pool).await.unwrap() } else { guard.begin(&pool).await.unwrap() };
+    sqlx::query("update stock set quantity = quantity - 1 where sku = 'a'").execute(&mut *tx).await.unwrap();
+    if how != "nothing" {
+        tx.commit().await.unwrap();
+    }
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn a_commit_under_a_lock_that_the_handler_took_itself_is_never_answered_as_not_applied() {
+    let (_server, pool) = database().await;
+    let redis = RedisServer::start().await.unwrap();
+    let locks = Locks::new(&Redis::connect(redis.url()).await.unwrap());
+    let handler = {
+        let (locks, pool) = (locks.clone(), pool.clone());
+        move |how: String| commits_and_stays(locks.clone(), pool.clone(), how)
+    };
+    let lock = RouteLock::template(&locks, "render:{format}").permits(4).max_hold(HOLD).commit_timeout(SHORT);
+    let app = Router::new().route("/render/{format}", get(handler.clone()).post(handler).route_layer(lock));
+    let mut left = 10;
+    for (how, slug) in [("fenced", "outcome-unknown"), ("unfenced", "outcome-unknown"), ("nothing", "lease-lost")] {
+        // A permit of a safe method is held within the request, one of another method on a task of the locks.
+        for method in [Method::GET, Method::POST] {
+            let mut request = request(method, "/render/pdf");
+            *request.body_mut() = Body::from(how);
+            let problem = send(&app, request).await.refusal(503, slug);
+            let committed = how != "nothing";
+            assert_eq!(problem["applied"], if committed { Value::Null } else { false.into() }, "{how}");
+            left -= i32::from(committed);
+            assert_eq!(quantity(&pool).await, left, "{how}");
+        }
+    }
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_commit_without_a_fence_is_rolled_back_once_its_request_was_ended() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let go = Arc::new(Notify::new());
+    let (say, mut said) = mpsc::channel(1);
+    let write = {
+        let (go, pool) = (Arc::clone(&go), pool.clone());
+        async move || {
+            let mut tx = Tx::unfenced(&pool).await.unwrap();
+            sqlx::query("update stock set quantity = 0 where sku = 'a'").execute(&mut *tx).await.unwrap();
+            say.send(Ok(())).await.unwrap();
+            go.notified().await;
+            say.send(tx.commit().await).await.unwrap();
+        }
+    };
+    // When the read loses the outer lock, it is answered. Its handler goes on under the inner lock.
+    let inner = RouteLock::by::<Sku>(&locks).write();
+    let outer = RouteLock::template(&locks, "shop:{sku}");
+    let app = Router::new().route("/stock/{sku}", get(write).route_layer(inner).route_layer(outer));
+    let lose = async {
+        said.recv().await.unwrap().unwrap();
+        locks.force_release("shop:a", Force::Now).await.unwrap();
+    };
+    let (answer, ()) = join(send(&app, request(Method::GET, "/stock/a")), lose).await;
+    assert_eq!(answer.refusal(503, "lease-lost")["applied"], false);
+    go.notify_one();
+    let refused = said.recv().await.unwrap().unwrap_err();
+    assert!(matches!(refused, CommitError::Closed), "{refused:?}");
+    assert_eq!(quantity(&pool).await, 10);
     idle(&locks).await;
 }
