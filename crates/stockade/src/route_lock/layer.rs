@@ -7,7 +7,7 @@ use axum::{
 };
 use tower_layer::Layer;
 
-use super::{KeyOf, Keys, Refusal, Route, RouteLockService, Settings, Template, extract, finder};
+use super::{KeyOf, Keys, Pace, Refusal, Route, RouteLockService, Settings, Template, extract, finder};
 use crate::{
     lock::Locks,
     resource::{Key, KeyError, Label, Resource},
@@ -21,6 +21,8 @@ pub struct RouteLock {
     locks: Locks,
     pub(super) keys: Keys,
     pub(super) settings: Settings,
+    /// Here, because axum may make a service of this layer for each request.
+    pace: Arc<Pace>,
 }
 
 impl RouteLock {
@@ -135,7 +137,7 @@ impl RouteLock {
     }
 
     fn new(locks: &Locks, keys: Keys) -> Self {
-        Self { locks: locks.clone(), keys, settings: Settings::default() }
+        Self { locks: locks.clone(), keys, settings: Settings::default(), pace: Arc::default() }
     }
 }
 
@@ -143,7 +145,7 @@ impl<S> Layer<S> for RouteLock {
     type Service = RouteLockService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let route = Route::new(self.locks.clone(), self.keys.clone(), self.settings.clone());
-        RouteLockService::new(inner, Arc::new(route))
+        let Self { locks, keys, settings, pace } = self.clone();
+        RouteLockService::new(inner, Arc::new(Route { locks, keys, settings, pace }))
     }
 }

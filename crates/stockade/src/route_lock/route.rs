@@ -23,14 +23,10 @@ pub(crate) struct Route {
     pub(crate) locks: Locks,
     pub(crate) keys: Keys,
     pub(crate) settings: Settings,
-    pub(crate) pace: Pace,
+    pub(crate) pace: Arc<Pace>,
 }
 
 impl Route {
-    pub(crate) fn new(locks: Locks, keys: Keys, settings: Settings) -> Self {
-        Self { locks, keys, settings, pace: Pace::default() }
-    }
-
     /// Finds the key, refuses nested locks, reads the body and takes the lock, in this order. So a refusal costs as
     /// little as possible, and nothing slow happens under the lock. Sets `wait` to the time that the lock took, if its
     /// store was asked.

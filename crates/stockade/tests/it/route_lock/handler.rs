@@ -335,8 +335,7 @@ async fn handlers_that_were_ended_count_for_the_time_after_which_to_come_back() 
     let locks = Locks::memory();
     let work = Work::default();
     let lock = RouteLock::by::<Sku>(&locks).wait(SHORT).max_hold(Duration::from_millis(1_100));
-    // With its state the router makes its layers once, and not for each request.
-    let app = work.app(lock).with_state(());
+    let app = work.app(lock);
     send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "lease-lost");
     let _held = locks.write(&Sku("1".into())).acquire().await.unwrap();
     let refused = send(&app, request(Method::POST, "/stock/1")).await;

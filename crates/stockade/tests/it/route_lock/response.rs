@@ -112,8 +112,7 @@ async fn a_client_that_does_not_read_holds_for_the_longest_hold_only() {
 async fn a_streamed_body_counts_for_the_time_after_which_to_come_back() {
     let locks = Locks::memory();
     let lock = RouteLock::by::<Sku>(&locks).wait(SHORT).max_hold(Duration::from_millis(1_100));
-    // With its state the router makes its layers once, and not for each request.
-    let app = app(lock, endless).with_state(());
+    let app = app(lock, endless);
     let _streaming = head(&app, Method::POST).await;
     idle(&locks).await;
     let _held = locks.write(&Sku("1".into())).acquire().await.unwrap();
