@@ -1,4 +1,4 @@
-use std::{mem, pin::pin, time::Duration};
+use std::{error::Error, iter, mem, pin::pin, time::Duration};
 
 use axum::{
     body::Body,
@@ -6,7 +6,7 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, LengthLimitError};
 
 use super::Problem;
 
@@ -55,10 +55,7 @@ impl Upload {
         let (mut first, mut all) = (Bytes::new(), BytesMut::new());
         let mut trailers = None;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
-                tracing::debug!(%error, "a body broke off before the lock was asked for");
-                Problem::BadRequest
-            })?;
+            let frame = frame.map_err(|error| unreadable(&error))?;
             match frame.into_data() {
                 // One of the two is empty.
                 Ok(chunk) if chunk.len() > self.limit - first.len() - all.len() => return Err(Problem::BodyTooLarge),
@@ -74,6 +71,16 @@ impl Upload {
     }
 }
 
+/// What became of a body that ended with an error: a limit further out is also an end.
+fn unreadable(error: &axum::Error) -> Problem {
+    tracing::debug!(%error, "a body broke off before the lock was asked for");
+    let first: &(dyn Error + 'static) = error;
+    if iter::successors(Some(first), |&error| error.source()).any(|error| error.is::<LengthLimitError>()) {
+        return Problem::BodyTooLarge;
+    }
+    Problem::BadRequest
+}
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -81,7 +88,7 @@ mod tests {
     use axum::http::HeaderValue;
     use futures_util::stream;
     use http_body::Frame;
-    use http_body_util::StreamBody;
+    use http_body_util::{Limited, StreamBody};
 
     use super::*;
 
@@ -122,6 +129,13 @@ mod tests {
     async fn a_body_that_breaks_off_is_a_bad_request() {
         let broken = Body::from_stream(stream::iter([Ok(Bytes::from("a")), Err("reset")]));
         assert_eq!(UPLOAD.read(&HeaderMap::new(), broken).await.unwrap_err(), Problem::BadRequest);
+    }
+
+    #[tokio::test]
+    async fn a_body_over_a_limit_further_out_is_too_large_too() {
+        // A body as the `RequestBodyLimitLayer` of tower-http passes it on.
+        let limited = Body::new(Limited::new(chunks(&["ab", "cd"]), 3));
+        assert_eq!(UPLOAD.read(&HeaderMap::new(), limited).await.unwrap_err(), Problem::BodyTooLarge);
     }
 
     #[tokio::test]
