@@ -2,7 +2,7 @@ use axum::http::StatusCode;
 
 /// What the client may do after a refusal that allows a retry.
 const RETRY: &str = "nothing was changed: send the request again after the time in Retry-After";
-const FAULT: &str = "the fault is in the service: tell its operators when it happened";
+pub(super) const FAULT: &str = "the fault is in the service: tell its operators when it happened";
 
 /// The table of refusals: the documentation, the status, the last part of the URI and the title of each, and what the
 /// client may do instead of a retry.

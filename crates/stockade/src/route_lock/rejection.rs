@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::Problem;
+use super::{Problem, problem::FAULT};
 use crate::{lock::LockError, resource::KeyError};
 
 /// A request that was refused, by a route lock or an extractor, or whose write failed.
@@ -67,6 +67,16 @@ impl Rejection {
     }
 }
 
+impl Rejection {
+    /// The detail of the problem. It points to `Retry-After` only if there is one.
+    fn detail(&self) -> &'static str {
+        match self.retry_after {
+            None if self.problem.allows_retry() => FAULT,
+            _ => self.problem.detail(),
+        }
+    }
+}
+
 impl From<Problem> for Rejection {
     fn from(problem: Problem) -> Self {
         Self::new(problem)
@@ -101,7 +111,7 @@ impl From<LockError> for Rejection {
                 Self::new(Problem::LockStoreUnavailable).with_retry_after(retry_after)
             }
             // No retry helps until a person has looked at the foreign value.
-            LockError::Foreign { .. } => Self::new(Problem::LockStoreUnavailable),
+            LockError::Foreign { .. } => Self { problem: Problem::LockStoreUnavailable, retry_after: None },
             LockError::ShuttingDown => Self::new(Problem::ShuttingDown),
         }
     }
@@ -119,7 +129,7 @@ impl IntoResponse for Rejection {
             "type": format!("/problems/{}", self.problem.slug()),
             "title": self.problem.title(),
             "status": status.as_u16(),
-            "detail": self.problem.detail(),
+            "detail": self.detail(),
             "applied": self.applied(),
         });
         if let Some(retry_after) = self.retry_after {

@@ -241,3 +241,22 @@ async fn clients_that_leave_at_any_moment_leave_nothing_behind() {
     assert!(!keys.contains("stock:1"), "{keys}");
     server.end().await;
 }
+
+#[tokio::test]
+async fn a_foreign_value_in_place_of_a_lock_asks_for_no_retry() {
+    let (server, locks) = start().await;
+    let app = app(RouteLock::by::<Sku>(&locks));
+    let held = hold(&locks, "1").await;
+    let key = server.command(&["KEYS", "*stock:1"]).await.unwrap().trim().to_owned();
+    drop(held);
+    idle(&locks).await;
+    server.command(&["SET", &key, "foreign"]).await.unwrap();
+    let answer = send(&app, request(Method::POST, "/stock/1")).await;
+    let problem = answer.refusal(503, "lock-store-unavailable");
+    assert!(!answer.headers.contains_key("retry-after"));
+    assert_eq!(problem["detail"], "the fault is in the service: tell its operators when it happened");
+    server.command(&["DEL", &key]).await.unwrap();
+    assert_eq!(send(&app, request(Method::POST, "/stock/1")).await.status, 200);
+    idle(&locks).await;
+    server.end().await;
+}
