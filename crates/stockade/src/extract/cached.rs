@@ -12,7 +12,9 @@ use axum::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, Unlocked, conditional, directives,
+    CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, Unlocked,
+    conditional::{Comparison, any_names},
+    directives,
     header_text::header,
     json::{unwritable, written},
     no_body::no_body,
@@ -184,7 +186,7 @@ impl<T: Serialize> Cached<T> {
             tag => (tag, None),
         };
         let tag = tag.and_then(header);
-        let same = tag.as_ref().is_some_and(|tag| conditional::any_names(&condition, tag.as_bytes()));
+        let same = tag.as_ref().is_some_and(|tag| any_names(&condition, tag.as_bytes(), Comparison::Weak));
         let mut response = if same {
             (StatusCode::NOT_MODIFIED, no_body()).into_response()
         } else {

@@ -1,14 +1,27 @@
 use axum::http::HeaderValue;
 
-/// Whether the lines of `If-None-Match` name this entity tag, by weak comparison (RFC 9110, sections 8.8.3.2 and
-/// 13.1.2). If so, the client already has the value.
-///
-/// Understands lists, several header lines and `*`. In a malformed value, everything behind the fault is ignored.
-pub(super) fn any_names<'a>(lines: impl IntoIterator<Item = &'a HeaderValue>, tag: &[u8]) -> bool {
-    lines.into_iter().any(|line| names(line.as_bytes(), tag))
+/// How two entity tags are compared (RFC 9110, section 8.8.3.2).
+#[derive(Clone, Copy)]
+pub(super) enum Comparison {
+    /// A weak tag matches nothing: for `If-Match`.
+    Strong,
+    /// For `If-None-Match`.
+    Weak,
 }
 
-fn names(value: &[u8], tag: &[u8]) -> bool {
+/// Whether the lines of `If-Match` or `If-None-Match` name this strong entity tag of a present value (RFC 9110, sections
+/// 13.1.1 and 13.1.2).
+///
+/// Understands lists, several header lines and `*`. In a malformed value, everything behind the fault is ignored.
+pub(super) fn any_names<'a>(
+    lines: impl IntoIterator<Item = &'a HeaderValue>,
+    tag: &[u8],
+    comparison: Comparison,
+) -> bool {
+    lines.into_iter().any(|line| names(line.as_bytes(), tag, comparison))
+}
+
+fn names(value: &[u8], tag: &[u8], comparison: Comparison) -> bool {
     let mut rest = value.trim_ascii();
     if rest == b"*" {
         return true;
@@ -18,7 +31,10 @@ fn names(value: &[u8], tag: &[u8]) -> bool {
         while let [b',' | b' ' | b'\t', tail @ ..] = rest {
             rest = tail;
         }
-        let opaque = rest.strip_prefix(b"W/").unwrap_or(rest);
+        let (opaque, matches) = match rest.strip_prefix(b"W/") {
+            Some(opaque) => (opaque, matches!(comparison, Comparison::Weak)),
+            None => (rest, true),
+        };
         // Looks for the closing quote rather than the comma, because a tag may contain commas.
         let end = match opaque {
             [b'"', inner @ ..] => inner.iter().position(|byte| *byte == b'"'),
@@ -28,7 +44,7 @@ fn names(value: &[u8], tag: &[u8]) -> bool {
             return false;
         };
         let (found, tail) = opaque.split_at(end + 2);
-        if found == tag {
+        if matches && found == tag {
             return true;
         }
         let tail = tail.trim_ascii_start();
@@ -67,7 +83,9 @@ mod tests {
         ];
         for (lines, expected) in cases {
             let parsed: Vec<HeaderValue> = lines.iter().map(|line| line.parse().unwrap()).collect();
-            assert_eq!(any_names(&parsed, b"\"7\""), *expected, "{lines:?}");
+            assert_eq!(any_names(&parsed, b"\"7\"", Comparison::Weak), *expected, "{lines:?}");
+            let names_it_strongly = *expected && !lines.iter().any(|line| line.contains("W/\"7\""));
+            assert_eq!(any_names(&parsed, b"\"7\"", Comparison::Strong), names_it_strongly, "{lines:?}");
         }
     }
 }

@@ -1,12 +1,19 @@
 use std::{convert::Infallible, fmt, hash::Hasher};
 
 use axum::{
-    http::header::ETAG,
+    http::{
+        HeaderMap,
+        header::{ETAG, IF_MATCH},
+    },
     response::{IntoResponseParts, ResponseParts},
 };
 use siphasher::sip128::{Hash128, Hasher128, SipHasher24};
 
-use super::{EtagKey, FromCache, header_text::header};
+use super::{
+    EtagKey, FromCache,
+    conditional::{Comparison, any_names},
+    header_text::header,
+};
 use crate::resource::{Key, KeyError, find_by_text};
 
 /// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a keyed hash that identifies the value
@@ -41,22 +48,24 @@ use crate::resource::{Key, KeyError, find_by_text};
 /// #     fn cache(app: &App) -> &Cache<Sku, Stock> { &app.stocks }
 /// #     fn version(&self) -> Option<u64> { Some(self.version) }
 /// # }
-/// use axum::http::{HeaderMap, StatusCode, header::IF_MATCH};
+/// use axum::http::{HeaderMap, StatusCode};
 /// use stockade::extract::EntityTag;
 ///
 /// fn check(app: &App, headers: &HeaderMap, sku: &Sku, version: u64) -> Result<(), StatusCode> {
-///     let present = EntityTag::of::<Stock, _>(app, sku, version).map_err(|_| StatusCode::BAD_REQUEST)?.to_string();
-///     let is_other = headers.get(IF_MATCH).is_some_and(|seen| *seen != *present);
-///     if is_other { Err(StatusCode::PRECONDITION_FAILED) } else { Ok(()) }
+///     let present = EntityTag::of::<Stock, _>(app, sku, version).map_err(|_| StatusCode::BAD_REQUEST)?;
+///     if present.meets_if_match(headers) { Ok(()) } else { Err(StatusCode::PRECONDITION_FAILED) }
 /// }
 /// # let stocks = Cache::memory().loader(|_: Sku| async { Ok::<_, Infallible>(None) }).build();
 /// # let app = App { stocks };
 /// # let sku = Sku("85123A".into());
-/// # let with = |tag: &str| HeaderMap::from_iter([(IF_MATCH, tag.parse().unwrap())]);
+/// # let with = |tags: &str| HeaderMap::from_iter([(axum::http::header::IF_MATCH, tags.parse().unwrap())]);
 /// # let seen = EntityTag::of::<Stock, _>(&app, &sku, 1)?.to_string();
 /// # assert_eq!(check(&app, &with(&seen), &sku, 1), Ok(()));
 /// # assert_eq!(check(&app, &with(&seen), &sku, 2), Err(StatusCode::PRECONDITION_FAILED));
 /// # assert_eq!(check(&app, &HeaderMap::new(), &sku, 2), Ok(()));
+/// # assert_eq!(check(&app, &with("*"), &sku, 2), Ok(()));
+/// # assert_eq!(check(&app, &with(&format!("\"6\", {seen}")), &sku, 1), Ok(()));
+/// # assert_eq!(check(&app, &with(&format!("W/{seen}")), &sku, 1), Err(StatusCode::PRECONDITION_FAILED));
 /// # Ok::<(), stockade::resource::KeyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +96,14 @@ impl EntityTag {
             Some(tag) => Ok(tag),
             None => Key::of(key).map(|key| tag(key.as_str())),
         }
+    }
+
+    /// Whether `If-Match` allows a write to the row with this tag: there is no such header, or it is `*`, or it names the
+    /// tag (RFC 9110, section 13.1.1). A weak tag names nothing. If there is no row, `If-Match` allows no write.
+    #[must_use]
+    pub fn meets_if_match(self, headers: &HeaderMap) -> bool {
+        let mut lines = headers.get_all(IF_MATCH).iter().peekable();
+        lines.peek().is_none() || any_names(lines, self.to_string().as_bytes(), Comparison::Strong)
     }
 
     /// The tag of a view of the value. It covers the bytes, because a view may depend on the client.
