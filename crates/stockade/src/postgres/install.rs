@@ -23,13 +23,16 @@ const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 pub async fn install(pool: &PgPool) -> Result<(), sqlx::Error> {
     let mut connection = pool.acquire().await?;
     warn_without_time_outs(&mut connection).await?;
-    if check(&mut *connection).await.is_ok() {
+    if is_installed(&mut connection).await? {
         return Ok(());
     }
     drop(connection);
     let mut tx = pool.begin().await?;
     sqlx::query("select pg_advisory_xact_lock($1)").bind(INSTALL_LOCK).execute(&mut *tx).await?;
-    sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;
+    // Another instance may have installed it meanwhile.
+    if !is_installed(&mut tx).await? {
+        sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;
+    }
     tx.commit().await
 }
 
@@ -46,6 +49,12 @@ async fn warn_without_time_outs(connection: &mut PgConnection) -> Result<(), sql
         );
     }
     Ok(())
+}
+
+/// Asks for the table first: a transaction that reads a missing table has failed.
+async fn is_installed(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    const SQL: &str = "select to_regclass('stockade.schema_version') is not null";
+    Ok(sqlx::query_scalar(SQL).fetch_one(&mut *connection).await? && check(connection).await.is_ok())
 }
 
 /// Refuses a database without the schema, or with an older one.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use sqlx::{PgPool, postgres::PgPoolOptions};
+use futures_util::future::join;
+use sqlx::{PgConnection, PgPool, postgres::PgPoolOptions};
 use stockade::{
     Locks,
     postgres::{self, FenceError, Timeouts, install},
@@ -74,6 +75,29 @@ async fn an_instance_that_starts_while_a_backup_reads_waits_for_nothing() {
     sqlx::query("lock table stockade.outbox, stockade.fence in access share mode").execute(&mut *backup).await.unwrap();
     install(&pool).await.unwrap();
     backup.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_instance_that_has_waited_for_another_to_install_leaves_the_schema_alone() {
+    const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
+    let server = PostgresServer::start().await.unwrap();
+    let pool = PgPool::connect(&server.url()).await.unwrap();
+    let mut first = pool.acquire().await.unwrap();
+    let advisory = async |first: &mut PgConnection, sql| {
+        sqlx::query(sql).bind(INSTALL_LOCK).execute(first).await.unwrap();
+    };
+    advisory(&mut first, "select pg_advisory_lock($1)").await;
+    let second = async { tokio::time::timeout(Duration::from_secs(20), install(&pool)).await };
+    let others = async {
+        super::blocked(&pool, 1).await;
+        sqlx::raw_sql(postgres::SCHEMA).execute(&mut *first).await.unwrap();
+        let mut backup = pool.begin().await.unwrap();
+        sqlx::query("lock table stockade.outbox in access share mode").execute(&mut *backup).await.unwrap();
+        advisory(&mut first, "select pg_advisory_unlock($1)").await;
+        backup
+    };
+    let (installed, _backup) = join(second, others).await;
+    installed.expect("it waits for the backup").unwrap();
 }
 
 #[tokio::test]
