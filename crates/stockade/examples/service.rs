@@ -25,7 +25,7 @@ use stockade::{
     postgres::{self, Relay, Timeouts, WriteError},
     route_lock::RouteLock,
 };
-use tokio::{net::TcpListener, signal::ctrl_c};
+use tokio::{net::TcpListener, signal::ctrl_c, time::sleep};
 
 const LIMIT: Duration = Duration::from_secs(5);
 const TABLE: &str = "
@@ -95,7 +95,7 @@ async fn sell(State(app): State<App>, fence: Fence, sku: Sku) -> Result<Response
 #[expect(clippy::print_stdout, reason = "says where it listens")]
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt::init(); // what goes wrong is in the log, and not in the answers
-    let recorder = PrometheusBuilder::new().install_recorder()?; // before the first lock and the first cache
+    let metrics = PrometheusBuilder::new().install_recorder()?; // before the first lock and the first cache
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
     let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
     let pool = PgPoolOptions::new().connect_with(options).await?;
@@ -105,15 +105,23 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let (locks, rows) = (Locks::new(&redis), pool.clone());
     let stocks = Cache::builder(&redis).loader(move |sku| load(rows.clone(), sku)).build();
     let relay = Relay::spawn(pool.clone(), [stocks.invalidator()]);
+    let shown = metrics.clone();
     let app = Router::new()
         .route("/stock/{sku}", get(show))
         .route("/stock/{sku}/sell", post(sell).route_layer(RouteLock::by::<Sku>(&locks)))
-        .route("/metrics", get(move || async move { recorder.render() }))
+        .route("/metrics", get(move || async move { shown.render() }))
         .with_state(App { pool, stocks: stocks.clone() });
     let address = env::var("LISTEN_ADDR");
     let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:8080")).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, app).with_graceful_shutdown(async { ctrl_c().await.unwrap_or_default() }).await?;
+    let upkeep = async {
+        loop {
+            sleep(LIMIT).await;
+            metrics.run_upkeep(); // else histograms grow until somebody asks for them
+        }
+    };
+    let server = axum::serve(listener, app).with_graceful_shutdown(async { ctrl_c().await.unwrap_or_default() });
+    tokio::select! { served = server => served?, () = upkeep => {} }
     tokio::join!(locks.shutdown(LIMIT), stocks.shutdown(LIMIT), relay.shutdown(LIMIT));
     Ok(())
 }
