@@ -3,7 +3,8 @@
 
 create schema if not exists stockade;
 
--- One row. A new version only adds to the schema, so an older library works with a newer schema.
+-- One row. A new version takes no table, column or function away, so an older library works with a newer schema. If it
+-- takes an index away, the older library is slower.
 create table if not exists stockade.schema_version (
     only_row boolean primary key default true check (only_row),
     version  integer not null

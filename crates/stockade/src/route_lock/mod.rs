@@ -75,8 +75,9 @@
 //!    that is set.
 //! 5. The handler runs. It can extract the [`Fence`](crate::Fence).
 //! 6. If the length of the response body is known, the lock is released before the head of the response goes out. A
-//!    streamed body keeps the lock to its end, but no longer than [`RouteLock::max_hold`] after the grant, even if the
-//!    client stops reading. A streamed read then breaks off, since its rest would be read without a lock.
+//!    body of unknown length keeps the lock to its end, but no longer than [`RouteLock::max_hold`] after the grant, even
+//!    if the client stops reading. A streamed read then breaks off, since its rest would be read without a lock. A body
+//!    that is passed on from another service may have a known length: [`RouteLock::hold`] keeps the lock to its end.
 //!
 //! Reads run within their request. They end with the client, with the loss of the lock, and after the longest hold.
 //!

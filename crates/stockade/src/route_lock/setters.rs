@@ -32,9 +32,10 @@ impl RouteLock {
     ///
     /// A [permit](crate::Locks::semaphore) does not keep writers from each other and cannot claim the fence. Work that
     /// writes also takes [`Locks::write`](crate::Locks::write), on a resource of its own. Requests of unsafe methods
-    /// run to their end, as under an exclusive lock. A number out of bounds is answered 500 and logged, and so is a
-    /// number that differs from that of another route with the same resource. While the lock store is unavailable,
-    /// requests are refused.
+    /// run to their end, as under an exclusive lock. A number that differs from that of another route with the same
+    /// resource is answered 500 and logged. While the lock store is unavailable, requests are refused.
+    ///
+    /// A handler that passes on the body of the service behind it also needs [`hold(Until::Body)`](Self::hold).
     ///
     /// ```
     /// # use axum::{Router, routing::post};
@@ -149,7 +150,10 @@ impl RouteLock {
     }
 
     /// When the lock is released. Default: before the head of the response goes out if the length of the body is known,
-    /// since the body is then complete; at the end of the body if it is streamed.
+    /// as for a body in memory; at the end of the body if the length is unknown.
+    ///
+    /// A body that arrives from another service may have a known length, too. [`Until::Body`] holds the lock to the end
+    /// of such a body.
     #[must_use]
     pub fn hold(mut self, until: Until) -> Self {
         self.settings.hold = Some(until);
