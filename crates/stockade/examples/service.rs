@@ -3,8 +3,7 @@
 //! ```text
 //! cargo build -p stockade --features postgres --example service
 //! cargo run -p stockade-testbed -- exec -- target/debug/examples/service   # with a Redis and a PostgreSQL of its own
-//! curl -si -XPOST localhost:8080/stock/85123A/sell; curl -si localhost:8080/stock/85123A
-//! curl -s localhost:8080/metrics
+//! curl -si -XPOST localhost:8080/stock/85123A/sell; curl -si localhost:8080/stock/85123A; curl -s localhost:8080/metrics
 //! ```
 
 use std::{borrow::Cow, env, error::Error, time::Duration};
@@ -70,10 +69,6 @@ async fn load(pool: PgPool, sku: Sku) -> Result<Option<Stock>, sqlx::Error> {
     Ok(row.fetch_optional(&pool).await?.map(|(quantity, version)| Stock { quantity, version }))
 }
 
-async fn show(stock: Cached<Stock>) -> Cached<Stock> {
-    stock
-}
-
 async fn sell(State(app): State<App>, fence: Fence, sku: Sku) -> Result<Response, WriteError> {
     let mut tx = fence.begin(&app.pool).await?;
     // Reading and writing may be two statements: the fence keeps others out in between.
@@ -101,18 +96,15 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let pool = PgPoolOptions::new().connect_with(options).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql(TABLE).execute(&pool).await?;
-
-    let (locks, rows) = (Locks::new(&redis), pool.clone());
+    let (locks, rows, shown) = (Locks::new(&redis), pool.clone(), metrics.clone());
     let stocks = Cache::builder(&redis).loader(move |sku| load(rows.clone(), sku)).build();
     let relay = Relay::spawn(pool.clone(), [stocks.invalidator()]);
-    let shown = metrics.clone();
     let app = Router::new()
-        .route("/stock/{sku}", get(show))
+        .route("/stock/{sku}", get(async |stock: Cached<Stock>| stock))
         .route("/stock/{sku}/sell", post(sell).route_layer(RouteLock::by::<Sku>(&locks)))
         .route("/metrics", get(move || async move { shown.render() }))
         .with_state(App { pool, stocks: stocks.clone() });
-    let address = env::var("LISTEN_ADDR");
-    let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:8080")).await?;
+    let listener = TcpListener::bind(env::var("LISTEN_ADDR").unwrap_or_else(|_| "127.0.0.1:8080".to_owned())).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let upkeep = async {
         loop {
