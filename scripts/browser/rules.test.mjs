@@ -120,6 +120,19 @@ test("locks that an attack lost on purpose are told as such, and the fence is no
   assert.doesNotMatch(after(lost)[0], /attack|refused/);
 });
 
+test("the open breaker of one instance is told although it is closed in the others", () => {
+  const open = { "database/closed": 0, "database/half_open": 0, "database/open": 1 };
+  const closed = { "database/closed": 1, "database/half_open": 0, "database/open": 0 };
+  for (const states of [
+    [open, closed],
+    [closed, open],
+  ]) {
+    const all = combine(states.map((state, at) => [`${at}:1`, snapshot(1000, { stockade_breaker_state: state })]));
+    assert.deepEqual({ ...all.metrics.stockade_breaker_state }, open);
+    assert.match(told(history(all)).join(), /^BreakerOpen: .* on database\.$/);
+  }
+});
+
 test("an instance can't change the objects of the page by the names of its figures", () => {
   const metrics = JSON.parse('{ "__proto__": { "body": 1 }, "a": { "__proto__": 2 } }');
   const joined = combine([

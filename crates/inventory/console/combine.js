@@ -16,8 +16,9 @@ export function combine(named) {
   for (const snapshot of snapshots) {
     for (const [family, series] of Object.entries(snapshot.metrics)) {
       const sum = (metrics[family] ??= Object.create(null));
-      const join = HIGHEST.includes(family) ? Math.max : LOWEST.includes(family) ? Math.min : add;
-      for (const [key, value] of Object.entries(series)) sum[key] = key in sum ? join(sum[key], value) : value;
+      for (const [key, value] of Object.entries(series)) {
+        sum[key] = key in sum ? joinOf(family, key)(sum[key], value) : value;
+      }
     }
   }
   return {
@@ -29,7 +30,12 @@ export function combine(named) {
   };
 }
 
-const add = (one, other) => one + other;
+function joinOf(family, key) {
+  // A breaker counts as closed only where it is closed in all instances, and as open where it is open in one.
+  if (family === "stockade_breaker_state") return key.endsWith("/closed") ? Math.min : Math.max;
+  if (HIGHEST.includes(family)) return Math.max;
+  return LOWEST.includes(family) ? Math.min : (one, other) => one + other;
+}
 
 /** All are ready, with the worst of each check, or one of them is not. */
 function readiness(named) {

@@ -7,8 +7,8 @@ const LATELY_S = 15;
 
 /** Each row: what it is; its state as [word, level, figures]. */
 const ROWS = [
-  ["Redis of the locks", (history) => server(history, "lock_store", ["redis_lock"], "lock")],
-  ["Redis of the cache", (history) => server(history, "cache_store", ["redis_cache"], "cache")],
+  ["Redis of the locks", (history) => server(history, "lock_store", "redis_lock", "lock")],
+  ["Redis of the cache", (history) => server(history, "cache_store", "redis_cache", "cache")],
   ["Commands of Redis", commands],
   ["Postgres", postgres],
   ["Subscription to invalidations", subscription],
@@ -16,16 +16,17 @@ const ROWS = [
   ["Fence", fence],
 ];
 
-function breaker({ newest }, names) {
-  const on = Object.entries(newest.metrics.stockade_breaker_state ?? {}).filter(([, value]) => value > 0);
-  const state = on.map(([key]) => key.split("/")).find(([name]) => names.includes(name))?.[1];
+/** The worst state: of several instances each may have another one. */
+function breaker({ newest }, name) {
+  const states = newest.metrics.stockade_breaker_state ?? {};
+  const state = ["open", "half_open", "closed"].find((state) => states[`${name}/${state}`] > 0);
   return state ? `breaker ${state.replace("_", "-")}` : "no breaker yet";
 }
 
-function server(history, check, breakers, role) {
+function server(history, check, name, role) {
   const up = history.newest.ready?.checks[check];
   const errors = history.rate("stockade_redis_errors_total", LATELY_S, (key) => key === role);
-  const figures = `${breaker(history, breakers)} · failed commands ${perSecond(errors)}`;
+  const figures = `${breaker(history, name)} · failed commands ${perSecond(errors)}`;
   if (!up) return ["not known while not ready", "warn", figures];
   return up === "ok" ? ["up", "good", figures] : ["down", "bad", figures];
 }
@@ -44,7 +45,7 @@ function commands(history) {
 function postgres(history) {
   const busy = history.now("inventory_database_connections", (state) => state === "busy");
   const most = history.now("inventory_database_connections_max");
-  const figures = `${breaker(history, ["database"])} · ${count(busy)} of ${count(most)} connections busy`;
+  const figures = `${breaker(history, "database")} · ${count(busy)} of ${count(most)} connections busy`;
   const { ready, problem } = history.newest;
   if (ready) return ["up", "good", figures];
   return problem.type === "database-unavailable"
