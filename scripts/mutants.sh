@@ -23,7 +23,6 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
-built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 export RUST_BACKTRACE=0
 limit=${MUTANT_SECONDS:-180}
 
@@ -50,17 +49,29 @@ while [[ ${1:-} = --* ]]; do
   shift
 done
 
+# `make check` also runs where little is there: a macOS has bash 3.2.
+if ! command -v git >/dev/null; then
+  $check && { echo "mutants: SKIPPED, since git is missing: install it to see which patches apply"; exit 0; }
+  echo "git is missing: install it" >&2; exit 1
+fi
+if ! $check && ! $list; then
+  { [ "${BASH_VERSINFO[0]}" -ge 4 ] && command -v flock && command -v timeout; } >/dev/null ||
+    { echo "a run needs bash 4 or newer, flock and timeout (brew install bash flock coreutils)" >&2; exit 1; }
+fi
+
 patches=()
 for name in "${@:-*}"; do
-  mapfile -t found < <(find mutants -path "mutants/$name.patch" -o -path "mutants/$name/*.patch" -o -path "mutants/*/$name.patch" | sort)
+  found=()
+  while IFS= read -r patch; do found+=("$patch"); done < \
+    <(find mutants -path "mutants/$name.patch" -o -path "mutants/$name/*.patch" -o -path "mutants/*/$name.patch" | sort)
   [ ${#found[@]} -gt 0 ] || { echo "neither a folder nor a patch of mutants/: $name" >&2; exit 1; }
   patches+=("${found[@]}")
 done
 
 # The functions that a patch names exist in the files that it changes.
 names_its_function() {
-  local word files=() names
-  mapfile -t files < <(files "$1")
+  local word file files=() names
+  while IFS= read -r file; do files+=("$file"); done < <(files "$1")
   names=$(field "$1" function)
   for word in ${names//[^A-Za-z0-9_.]/ }; do
     [[ " ${files[*]##*/} " = *" $word "* ]] || grep -qwF "$word" "${files[@]}" 2>/dev/null || return 1
@@ -116,6 +127,7 @@ if $check; then
   exit $failed
 fi
 
+built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 if $in_place; then
   git diff --quiet HEAD || { echo "--here would undo your changes: commit or stash them" >&2; exit 1; }
   export CARGO_TARGET_DIR=$built
