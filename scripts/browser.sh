@@ -25,6 +25,8 @@ private_folder browser "$(cat scripts/browser/package-lock.json && node --versio
 
 build_programs
 # Modules are looked for in folders above the file that asks. The rules of the console are tested without a browser.
+# A file that is gone must not run again from its copy.
+rm -rf "$folder"/*.mjs "$folder/console"
 cp -r "$scripts"/browser/*.mjs crates/inventory/console "$folder"
 cd "$folder"
 INVENTORY=$programs/inventory exec "$programs/testbed" exec -- node --test --test-reporter=spec

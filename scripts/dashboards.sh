@@ -22,6 +22,8 @@ types=$(sed -n 's/.*"@grafana\/schema": "\(.*\)".*/\1/p' scripts/dashboards/pack
 grep -q "image: grafana/grafana:$types\$" docker-compose.yml ||
     fail "scripts/dashboards has the types of Grafana $types, docker-compose.yml another version: change one of them"
 
+# A file that is gone must not be held to the types by its copy.
+rm -f "$folder"/*.ts
 cp scripts/dashboards/dashboard.ts "$folder"
 # As literals: an imported JSON file would have its values widened to `string`, and unknown fields allowed.
 for file in dashboards/grafana/*.json; do
