@@ -40,17 +40,20 @@ after(() => Promise.all([browser?.close(), here?.end(), other?.end()]));
 const unexpected = (page, ...statuses) =>
   page.said.filter((line) => !statuses.some((status) => line.includes(`status of ${status}`)));
 
-/** Answers the next DELETE itself, with a refusal, and returns after the tab has asked for its list twice more. */
-async function refusedOnce(page, list, act) {
+const isDelete = (request) => request.method() === "DELETE";
+
+/** Refuses what is `wanted` while `act` asks for it, and returns after the tab has asked for its list twice more. */
+async function refusedOnce(page, list, act, wanted = isDelete) {
   const refusal = { status: 503, contentType: "application/problem+json", body: `{"title":"Nobody knows"}` };
-  const route = (one) => (one.request().method() === "DELETE" ? one.fulfill(refusal) : one.fallback());
+  const route = (one) => (wanted(one.request()) ? one.fulfill(refusal) : one.fallback());
   await page.tab.route("**/admin/**", route);
-  const refused = page.tab.waitForResponse((answer) => answer.request().method() === "DELETE");
+  const refused = page.tab.waitForResponse((answer) => wanted(answer.request()));
   await act();
   await refused;
   await page.tab.unroute("**/admin/**", route);
   for (let more = 2; more > 0; more -= 1) {
-    await page.tab.waitForResponse((answer) => new URL(answer.url()).pathname === list && answer.ok());
+    const isAnswer = (answer) => new URL(answer.url()).pathname === list && answer.ok();
+    await page.tab.waitForResponse((answer) => isAnswer(answer) && !wanted(answer.request()));
   }
 }
 
@@ -186,8 +189,12 @@ test("a key of the cache is looked up and voided", async () => {
   const page = await Page.open(browser, `${here.ops}#cache`);
   await page.use("cache", TOKEN);
   await page.tab.fill("#cache-key", "85123A");
-  await page.tab.keyboard.press("Enter");
+  const lookUp = () => page.tab.press("#cache-key", "Enter");
+  await refusedOnce(page, "/admin/cache", lookUp, (request) => request.url().endsWith("/admin/cache/85123A"));
+  await page.reads("#cache-result", /Refused \(503\): Nobody knows\./);
+  await lookUp();
   await page.reads("#cache-found", /85123A/);
+  assert.equal(await page.text("#cache-result"), "");
   const invalidate = async () => {
     await page.tab.locator("#cache-found button").first().click();
     await page.tab.click("dialog .danger");
@@ -255,8 +262,12 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
   await page.tab.locator('[data-attack="flushed-redis"]').scrollIntoViewIfNeeded();
   const { y } = await page.tab.locator("#attacks-stop").boundingBox();
   assert.ok(y >= 0 && y < 1000, "far below, the attack can still be stopped");
-  await page.tab.click("#attacks-stop:enabled");
+  const stop = () => page.tab.click("#attacks-stop:enabled");
+  await refusedOnce(page, "/admin/attacks", stop);
+  await page.reads("#attacks-result", /Refused \(503\): Nobody knows\./);
+  await stop();
   await page.reads('[data-verdict="avalanche"]', /was stopped/);
+  assert.equal(await page.text("#attacks-result"), "");
   await visitor.tab.locator('[data-attack="flushed-redis"]:enabled').waitFor();
   assert.doesNotMatch(await visitor.text('[data-result="flushed-redis"]'), /Refused/);
   const buttons = page.tab.locator("[data-attack]");
@@ -284,7 +295,7 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
   await visitor.shot("attack-phone", '[data-result="last-unit"]');
   await visitor.close();
   assert.equal(await page.overflow(), 0);
-  assert.deepEqual(page.said, []);
+  assert.deepEqual(unexpected(page, 503), []);
   await page.close();
 });
 

@@ -2,7 +2,7 @@
 
 import { Refused } from "./admin.js";
 import { AttackCard } from "./attack.js";
-import { element } from "./dom.js";
+import { element, say } from "./dom.js";
 import { Poll } from "./poll.js";
 
 /** What the tab says without a token. */
@@ -57,8 +57,9 @@ export class Attacks extends Poll {
   async #stop() {
     try {
       await this.#admin.ask("DELETE", "/admin/attacks");
+      say(this.#parts.result, "");
     } catch (error) {
-      this.#access.refused(error);
+      this.#access.refused(error, this.#parts.result);
     }
     this.now();
   }
@@ -67,6 +68,7 @@ export class Attacks extends Poll {
   async #start(name) {
     try {
       await this.#admin.ask("POST", `/admin/attacks/${name}`);
+      say(this.#parts.result, "");
       return null;
     } catch (error) {
       if (!(error instanceof Refused)) throw error;

@@ -50,6 +50,7 @@ export class Cache extends Poll {
     admin.watch(() => this.#clear());
     parts["form-key"].addEventListener("submit", (event) => {
       event.preventDefault();
+      say(parts.result, "");
       if (parts.key.value) this.#look(parts.key.value);
     });
   }
@@ -75,7 +76,7 @@ export class Cache extends Poll {
       this.#parts.found.replaceChildren(...cached(found), element("p", {}, invalidate));
       this.#parts.found.querySelector("h3").focus();
     } catch (error) {
-      this.#access.refused(error);
+      this.#access.refused(error, this.#parts.result);
     }
   }
 

@@ -53,7 +53,7 @@ const panels = [
       accesses.stock,
     ),
   ],
-  ["panel-attacks", new Attacks(parts("attacks", "stop", "list"), admin, accesses.attacks)],
+  ["panel-attacks", new Attacks(parts("attacks", "stop", "result", "list"), admin, accesses.attacks)],
 ];
 
 const instances = new Instances(at("fleet-rows"));
