@@ -84,6 +84,44 @@ test("nothing is asked for elsewhere, and the page is shown with what it keeps t
   await page.close();
 });
 
+test("by keyboard the head is skipped, and the tab stays", async () => {
+  const page = await Page.open(browser, `${here.ops}#locks`);
+  await page.tab.locator("#panel-locks").waitFor();
+  await page.tab.keyboard.press("Tab");
+  await page.tab.keyboard.press("Enter");
+  await page.tab.locator("#main:focus").waitFor();
+  assert.equal(new URL(page.tab.url()).hash, "#main");
+  assert.ok(await page.tab.locator("#panel-locks").isVisible());
+  await page.close();
+});
+
+test("a screen reader hears what is wrong once, and each figure of it is shown", async () => {
+  const page = await Page.open(browser, here.ops);
+  const { heard, shown, isKept } = await page.tab.evaluate(async () => {
+    const [{ Advice }, { History }] = await Promise.all([import("/console/advice.js"), import("/console/history.js")]);
+    const [list, news, history] = [document.createElement("ul"), document.createElement("p"), new History()];
+    const [advice, heard, shown, items] = [new Advice(list, news), [], [], new Set()];
+    const ready = { checks: { lock_store: "ok", cache_store: "ok" } };
+    for (const lag of [31, 32, 33, 0]) {
+      history.add({ at_ms: 1000, ready, metrics: { stockade_outbox_lag_seconds: { "": lag } } });
+      advice.judge(history);
+      const [said] = news.childNodes;
+      if (heard.at(-1) !== said) heard.push(said);
+      shown.push(list.textContent.match(/waited for (\S+ s)/)?.[1]);
+      if (lag) items.add(list.firstChild);
+    }
+    return { heard: heard.map((text) => text.data), shown, isKept: items.size === 1 };
+  });
+  assert.deepEqual(shown, ["31.0 s", "32.0 s", "33.0 s", undefined]);
+  assert.ok(isKept, "the sentence was made anew for a figure");
+  assert.equal(heard.length, 2, heard.join());
+  assert.match(heard[0], /has waited for 31\.0 s/);
+  assert.match(heard[1], /^Nothing is wrong/);
+  assert.equal(await page.tab.locator("#advice[aria-live]").count(), 0);
+  assert.notEqual(await page.text("#advice-news[role=status]"), "");
+  await page.close();
+});
+
 test("figures move with the traffic", async () => {
   const page = await Page.open(browser, here.ops);
   await page.reads("#link", /live/);

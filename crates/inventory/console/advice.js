@@ -1,6 +1,6 @@
 // The row of sentences on top: what is wrong now, and what to do.
 
-import { element } from "./dom.js";
+import { element, say } from "./dom.js";
 import { name } from "./fleet.js";
 import { span } from "./format.js";
 import { broken } from "./rules.js";
@@ -11,19 +11,22 @@ const FINE = [{ level: "good", text: "Nothing is wrong that this instance can se
 
 export class Advice {
   #list;
-  #shown = "";
+  #news;
+  #shown = null;
   #link = [];
   #away = [];
   #rules = [{ level: "good", text: "Waiting for the first figures." }];
 
-  constructor(list) {
-    this.#list = list;
+  /** In `list`; `news` is what a screen reader hears. */
+  constructor(list, news) {
+    [this.#list, this.#news] = [list, news];
     this.#draw();
   }
 
   /** Looks at the newest snapshots. */
   judge(history) {
     const found = broken(history).map(({ rule, value }) => ({
+      key: rule.todo,
       level: rule.level,
       text: rule.says(value, history),
       todo: rule.todo,
@@ -75,10 +78,14 @@ export class Advice {
   #draw() {
     const above = [...this.#link, ...this.#away];
     const items = [...above, ...(this.#rules === FINE && above.length ? [] : this.#rules)];
-    const key = JSON.stringify(items);
-    if (key === this.#shown) return;
-    this.#shown = key;
-    this.#list.replaceChildren(...items.map(item));
+    const keys = JSON.stringify(items.map(({ key, text }) => key ?? text));
+    if (keys !== this.#shown) {
+      this.#shown = keys;
+      this.#list.replaceChildren(...items.map(item));
+      // Not the list itself: its figures change with each snapshot.
+      say(this.#news, items.map(({ text }) => text).join(" "));
+    }
+    items.forEach(({ text }, place) => say(this.#list.children[place].firstChild, text));
   }
 }
 

@@ -23,7 +23,7 @@ import { takeToken } from "./token.js";
 const at = (id) => document.getElementById(id);
 
 let history = new History();
-const advice = new Advice(at("advice"));
+const advice = new Advice(at("advice"), at("advice-news"));
 const overview = new Overview(at("tiles"), at("charts"));
 const health = new Health(at("health"));
 const admin = new Admin();
