@@ -18,7 +18,7 @@
 //! | op | [`REDIS_COMMAND`] | the name of the script or command |
 //! | role | [`REDIS_ERRORS`] | `lock`, `cache`, `legacy` |
 //! | kind | [`REDIS_ERRORS`] | `timeout`, `crowded`, `io`, `noscript`, `loading`, `readonly`, `moved`, `moving`, `other` |
-//! | breaker | [`BREAKER_STATE`] | `redis_lock`, `redis_cache`, `database` |
+//! | breaker | [`BREAKER_STATE`] | `redis_lock`, `redlock_node`, `redis_cache`, `database` |
 //! | state | [`BREAKER_STATE`] | `closed`, `half_open`, `open` |
 //! | version | [`BUILD_INFO`] | the version of this crate |
 
@@ -71,7 +71,8 @@ names! {
     REDIS_RECONNECTS = "stockade_redis_reconnects_total";
     /// 0 while a cache of this process does not hear of invalidations; else 1.
     SUBSCRIPTION_UP = "stockade_subscription_up";
-    /// 1 for the state each breaker is in, 0 for the others.
+    /// 1 for the state each breaker is in, 0 for the others. Of several breakers of a name it is the worst state.
+    /// `redis_lock` of a Redlock store is the best state that a quorum of its servers has; these are `redlock_node`.
     BREAKER_STATE = "stockade_breaker_state";
     /// Cache reads, by outcome.
     CACHE_REQUESTS = "stockade_cache_requests_total";

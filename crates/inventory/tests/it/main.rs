@@ -9,6 +9,8 @@ mod attacks;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod breakers;
+#[cfg(test)]
 mod cache_mode;
 #[cfg(test)]
 mod connections;

@@ -22,10 +22,25 @@ async fn a_quorum_of_servers_locks_reads_and_writes_and_bears_the_loss_of_two() 
 
     servers.truncate(3);
     until("three of five grant", async || instance.adjust("A", -1).await.status == 200).await;
+    let is = async |breaker: &str, state: &str| {
+        let series = format!("stockade_breaker_state{{breaker=\"{breaker}\",state=\"{state}\"}} 1\n");
+        instance.metrics().await.contains(&series)
+    };
+    until("the breakers of the two are open", async || {
+        instance.adjust("A", 1).await;
+        is("redlock_node", "open").await
+    })
+    .await;
+    assert!(is("redis_lock", "closed").await, "a quorum answers");
     let later = instance.adjust("A", -1).await.json();
     assert!(later["fencing_token"].as_u64() > first.json()["fencing_token"].as_u64(), "{later}");
 
     servers.truncate(2);
     let refused = instance.adjust("A", -1).await;
     assert_eq!(refused.status, 503, "two of five are no quorum: {refused:?}");
+    until("the breaker of the quorum is open", async || {
+        instance.adjust("A", -1).await;
+        is("redis_lock", "open").await
+    })
+    .await;
 }

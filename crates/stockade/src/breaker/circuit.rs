@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::{
     Permit,
+    quorum::Quorum,
     state::{Shared, State},
 };
 
@@ -23,7 +24,13 @@ pub(crate) struct Breaker {
 impl Breaker {
     /// `name` is the label in metrics: `redis_lock`, `redis_cache` or `database`. Breakers of one name share a series.
     pub(crate) fn new(name: &'static str) -> Self {
-        Self { shared: Arc::new(Shared::new(name)) }
+        Self { shared: Arc::new(Shared::new(name, None)) }
+    }
+
+    /// A breaker in front of one of the servers of a quorum.
+    #[cfg_attr(not(feature = "redlock"), allow(dead_code, reason = "one server needs no quorum"))]
+    pub(crate) fn of(quorum: &Arc<Quorum>) -> Self {
+        Self { shared: Arc::new(Shared::new("redlock_node", Some(Arc::clone(quorum)))) }
     }
 
     /// Asks to make a call. The caller reports its outcome by the permit. A permit that is dropped counts as neither

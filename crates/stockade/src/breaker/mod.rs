@@ -2,6 +2,7 @@
 
 mod circuit;
 mod permit;
+mod quorum;
 mod series;
 mod state;
 #[cfg(test)]
@@ -9,3 +10,6 @@ mod tests;
 
 pub(crate) use circuit::Breaker;
 pub(crate) use permit::Permit;
+#[cfg(feature = "redlock")]
+pub(crate) use quorum::Quorum;
+pub(crate) use series::show_ended;

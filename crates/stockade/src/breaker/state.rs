@@ -1,10 +1,19 @@
-use std::{sync::atomic::AtomicU64, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use rand::Rng;
 use tokio::time::Instant;
 
-use super::series::{LABELS, tell};
+use super::{
+    quorum::Quorum,
+    series::{LABELS, Shown, tell},
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
@@ -14,29 +23,44 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The place of the state's label in [`LABELS`].
-    fn badness(self) -> usize {
+    fn shown(self) -> Shown {
         match self {
-            Self::Closed { .. } => 0,
-            Self::HalfOpen { .. } => 1,
-            Self::Open { .. } => 2,
+            Self::Closed { .. } => Shown::Closed,
+            Self::HalfOpen { .. } => Shown::HalfOpen,
+            Self::Open { until, .. } => Shown::Open(until),
         }
     }
+}
+
+/// The number of a new breaker or quorum: no other one of the process has it.
+pub(super) fn number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
 }
 
 /// What a breaker and its permits share.
 #[derive(Debug)]
 pub(super) struct Shared {
     name: &'static str,
+    number: u64,
+    quorum: Option<Arc<Quorum>>,
     state: Mutex<State>,
     pub(super) successes: AtomicU64,
 }
 
 impl Shared {
-    pub(super) fn new(name: &'static str) -> Self {
-        let state = State::Closed { failures: 0 };
-        tell(name, None, Some(state.badness()));
-        Self { name, state: Mutex::new(state), successes: AtomicU64::new(0) }
+    pub(super) fn new(name: &'static str, quorum: Option<Arc<Quorum>>) -> Self {
+        let state = Mutex::new(State::Closed { failures: 0 });
+        let new = Self { name, number: number(), quorum, state, successes: AtomicU64::new(0) };
+        new.tell(Some(Shown::Closed));
+        new
+    }
+
+    fn tell(&self, shown: Option<Shown>) {
+        tell(self.name, self.number, shown);
+        if let Some(quorum) = &self.quorum {
+            quorum.tell(self.number, shown);
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -45,17 +69,17 @@ impl Shared {
 
     pub(super) fn set(&self, state: &mut State, new: State) {
         let old = std::mem::replace(state, new);
-        let (from, to) = (old.badness(), new.badness());
+        let (from, to) = (old.shown(), new.shown());
         if from != to {
-            if matches!(new, State::Open { .. }) {
+            if matches!(to, Shown::Open(_)) {
                 tracing::warn!(
                     breaker = self.name,
                     "circuit breaker open: calls are refused at once until one gets through"
                 );
             } else {
-                tracing::info!(breaker = self.name, state = LABELS[to], "circuit breaker changed state");
+                tracing::info!(breaker = self.name, state = LABELS[to.place()], "circuit breaker changed state");
             }
-            tell(self.name, Some(from), Some(to));
+            self.tell(Some(to));
         }
     }
 
@@ -67,6 +91,6 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        tell(self.name, Some(self.lock().badness()), None);
+        self.tell(None);
     }
 }

@@ -1,6 +1,13 @@
+use std::sync::Arc;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
 use super::{
     Breaker,
     permit::{FIRST_OPEN, LONGEST_OPEN},
+    quorum::Quorum,
+    series::LABELS,
+    show_ended,
 };
 
 fn fail(breaker: &Breaker, times: u32) {
@@ -89,20 +96,67 @@ async fn a_sign_of_life_ends_the_waiting_but_closes_nothing() {
     assert!(breaker.permit().is_ok());
 }
 
+/// The state that the metric shows.
+fn shown_by(handle: &PrometheusHandle, name: &str) -> Vec<&'static str> {
+    let rendered = handle.render();
+    let shows = |label: &&str| {
+        let series = format!("stockade_breaker_state{{breaker=\"{name}\",state=\"{label}\"}} 1");
+        rendered.lines().any(|line| line == series)
+    };
+    LABELS.into_iter().filter(shows).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quorum_is_shown_open_once_too_few_of_its_servers_are_left() {
+    const NAME: &str = "of-a-quorum";
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = ::metrics::set_default_local_recorder(&recorder);
+    let quorum = Arc::new(Quorum::new(NAME, 3));
+    let nodes: Vec<_> = (0..5).map(|_| Breaker::of(&quorum)).collect();
+    fail(&nodes[0], 5);
+    fail(&nodes[4], 5);
+    assert_eq!(shown_by(&handle, NAME), ["closed"], "three of five are a quorum");
+    assert_eq!(shown_by(&handle, "redlock_node"), ["open"]);
+    fail(&nodes[2], 5);
+    assert_eq!(shown_by(&handle, NAME), ["open"]);
+    nodes[4].alive();
+    assert_eq!(shown_by(&handle, NAME), ["half_open"]);
+    nodes[4].close();
+    assert_eq!(shown_by(&handle, NAME), ["closed"]);
+    fail(&nodes[1], 5);
+    assert_eq!(shown_by(&handle, NAME), ["open"]);
+    drop(nodes);
+    assert_eq!(shown_by(&handle, NAME), ["closed"], "a store that has ended is not down");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_that_was_open_for_its_time_is_shown_as_half_open_without_a_call() {
+    const NAME: &str = "without-calls";
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = ::metrics::set_default_local_recorder(&recorder);
+    let breaker = Breaker::new(NAME);
+    fail(&breaker, 5);
+    show_ended(NAME);
+    assert_eq!(shown_by(&handle, NAME), ["open"]);
+    tokio::time::advance(FIRST_OPEN).await;
+    show_ended(NAME);
+    assert_eq!(shown_by(&handle, NAME), ["half_open"]);
+    breaker.permit().unwrap().failed();
+    show_ended(NAME);
+    assert_eq!(shown_by(&handle, NAME), ["open"], "the probe has failed");
+    breaker.close();
+    assert_eq!(shown_by(&handle, NAME), ["closed"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_several_breakers_with_one_name_the_metric_shows_the_worst() {
     const NAME: &str = "of-several";
-    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let _recorder = ::metrics::set_default_local_recorder(&recorder);
-    let shown = || {
-        let rendered = handle.render();
-        let shows = |label: &&str| {
-            let series = format!("stockade_breaker_state{{breaker=\"{NAME}\",state=\"{label}\"}} 1");
-            rendered.lines().any(|line| line == series)
-        };
-        super::series::LABELS.into_iter().filter(shows).collect::<Vec<_>>()
-    };
+    let shown = || shown_by(&handle, NAME);
     let (one, other) = (Breaker::new(NAME), Breaker::new(NAME));
     assert_eq!(shown(), ["closed"]);
     fail(&one, 5);

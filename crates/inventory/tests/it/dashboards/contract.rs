@@ -90,7 +90,7 @@ pub(super) fn values_of(label: &str) -> Option<&'static [&'static str]> {
             "shutdown",
         ],
         "kind" => &["timeout", "io", "noscript", "loading", "readonly", "other", "set", "adjustment", "delete"],
-        "breaker" => &["redis_lock", "redis_cache", "database"],
+        "breaker" => &["redis_lock", "redlock_node", "redis_cache", "database"],
         "state" => &["closed", "open", "half_open", "idle", "busy"],
         "outcome" => &[
             // attempts to lock

@@ -53,9 +53,21 @@ impl Link {
         scripts: &'static [&'static Script],
         events: Arc<dyn LinkEvents>,
     ) -> Self {
+        let breaker = Breaker::new(if role == "cache" { "redis_cache" } else { "redis_lock" });
+        Self::behind(breaker, redis, role, channels, scripts, events)
+    }
+
+    /// Like [`Link::new`], behind a breaker of the caller's.
+    pub(crate) fn behind(
+        breaker: Breaker,
+        redis: &Redis,
+        role: &'static str,
+        channels: Vec<String>,
+        scripts: &'static [&'static Script],
+        events: Arc<dyn LinkEvents>,
+    ) -> Self {
         ledger::announce(role);
         supervisor::announce();
-        let breaker = Breaker::new(if role == "cache" { "redis_cache" } else { "redis_lock" });
         let shared = Arc::new(Shared {
             redis: redis.clone(),
             role,

@@ -35,9 +35,14 @@ pub(super) struct Inner {
     pub(super) attempts: AtomicU64,
 }
 
+/// How many of so many servers have to agree.
+pub(super) fn quorum_of(servers: usize) -> usize {
+    servers / 2 + 1
+}
+
 impl Inner {
     pub(super) fn quorum(&self) -> usize {
-        self.nodes.len() / 2 + 1
+        quorum_of(self.nodes.len())
     }
 
     pub(super) fn new_owner(&self) -> Owner {

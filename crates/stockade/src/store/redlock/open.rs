@@ -4,10 +4,17 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    held_table::HeldTable, inner::Inner, keys::Keys, node::Node, scripts, servers::Servers, settings::Settings,
+    held_table::HeldTable,
+    inner::{Inner, quorum_of},
+    keys::Keys,
+    node::Node,
+    scripts,
+    servers::Servers,
+    settings::Settings,
     watch::Watch,
 };
 use crate::{
+    breaker::{Breaker, Quorum},
     process_id::process_id,
     redis::{Link, Redis},
     store::redis::parts::Floors,
@@ -16,10 +23,12 @@ use crate::{
 impl Inner {
     pub(super) fn open(servers: &[Redis], settings: Settings) -> Arc<Self> {
         let namespace = servers.first().map(|first| first.key_prefix().clone()).unwrap_or_default();
+        let quorum = Arc::new(Quorum::new("redis_lock", quorum_of(servers.len())));
         let inner = Arc::new_cyclic(|inner| {
             let node = |(node, redis): (usize, &Redis)| {
                 let watch = Watch { inner: Weak::clone(inner), node };
-                Node::new(Link::new(redis, "lock", Vec::new(), scripts::ALL, Arc::new(watch)))
+                let breaker = Breaker::of(&quorum);
+                Node::new(Link::behind(breaker, redis, "lock", Vec::new(), scripts::ALL, Arc::new(watch)))
             };
             Self {
                 nodes: servers.iter().enumerate().map(node).collect(),

@@ -1,0 +1,40 @@
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use super::{
+    series::{Shown, tell},
+    state::number,
+};
+
+/// The breakers of servers of which a quorum is enough.
+///
+/// Each of them is shown as `redlock_node`. The name of the quorum shows what its calls meet: the state that so many of
+/// them are in, or in a better one.
+#[derive(Debug)]
+pub(crate) struct Quorum {
+    name: &'static str,
+    needed: usize,
+    number: u64,
+    members: Mutex<BTreeMap<u64, Shown>>,
+}
+
+impl Quorum {
+    #[cfg_attr(not(feature = "redlock"), allow(dead_code, reason = "one server needs no quorum"))]
+    pub(crate) fn new(name: &'static str, needed: usize) -> Self {
+        Self { name, needed, number: number(), members: Mutex::default() }
+    }
+
+    /// As [`tell`], for a member.
+    pub(super) fn tell(&self, number: u64, shown: Option<Shown>) {
+        let mut members = self.members.lock();
+        match shown {
+            Some(shown) => members.insert(number, shown),
+            None => members.remove(&number),
+        };
+        let mut states: Vec<_> = members.values().copied().collect();
+        states.sort_unstable();
+        // Told under the mutex, so that the last change is the last that is told.
+        tell(self.name, self.number, self.needed.checked_sub(1).and_then(|last| states.get(last)).copied());
+    }
+}
