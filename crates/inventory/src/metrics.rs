@@ -188,11 +188,20 @@ fn database(pool: &PgPool) {
     gauge!(DATABASE_CONNECTIONS_MAX).set(f64::from(pool.options().get_max_connections()));
 }
 
-/// Shows the series of a route's normal answer before its first request.
-pub(crate) fn announce_route(method: &'static str, route: &'static str, status: u16) {
-    let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
-    counter!(HTTP_REQUESTS, &labels).increment(0);
-    let _ = histogram!(HTTP_DURATION, &labels);
+/// The statuses of answers that are errors of the service.
+const ERRORS: [u16; 2] = [500, 503];
+
+/// Shows the series of a route's normal answers before its first request, and the counters of its errors: `rate()` does
+/// not see the first step of a series that begins with it.
+pub(crate) fn announce_route(method: &'static str, route: &'static str, successes: impl Iterator<Item = u16>) {
+    let of = |status: u16| [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
+    for status in successes {
+        counter!(HTTP_REQUESTS, &of(status)).increment(0);
+        let _ = histogram!(HTTP_DURATION, &of(status));
+    }
+    for status in ERRORS {
+        counter!(HTTP_REQUESTS, &of(status)).increment(0);
+    }
 }
 
 /// Installs the recorder of this process and describes every metric. Call it before you build a lock or a cache: they

@@ -203,6 +203,8 @@ async fn counters_and_histograms_are_there_before_their_first_event() {
         r#"stockade_cache_payloads_refused_total{cache="stock",reason="unreadable"}"#,
         "inventory_fence_rejected_total",
         "inventory_database_timeouts_total",
+        r#"http_requests_total{method="GET",route="/stock/{sku}",status="503"}"#,
+        r#"http_requests_total{method="POST",route="/stock/{sku}/adjustments",status="500"}"#,
         r#"stockade_lock_wait_seconds_count{lock="stock",mode="write"}"#,
         r#"stockade_lock_hold_seconds_count{lock="stock",mode="read"}"#,
         r#"stockade_lock_handoff_seconds_count{lock="stock"}"#,

@@ -76,9 +76,7 @@ impl Api {
         for Endpoint { method, handler, mut operation } in endpoints {
             methods = methods.merge(handler);
             of_every_request(&method, &mut operation);
-            for status in operation.successes() {
-                metrics::announce_route(name(&method), path, status.as_u16());
-            }
+            metrics::announce_route(name(&method), path, operation.successes().map(|status| status.as_u16()));
             self.schemas.append(&mut operation.schemas);
             let id = id(&method, path);
             item = item.operation(method, operation.build(id));
