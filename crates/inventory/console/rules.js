@@ -5,6 +5,11 @@ import { count, percent, seconds } from "./format.js";
 
 const MIN5 = 300;
 const MIN10 = 600;
+const LATELY_S = 20;
+/** With few requests a single error is more than a hundredth of them. */
+const FEWEST_ERRORS = 5;
+/** The breakers of servers of which a quorum is enough: that of the quorum is `redis_lock`. */
+const NODE = "redlock_node";
 
 /** Each rule: `value` of a history, wrong when it is above `over`; `says` what is wrong; `todo` what helps. */
 export const RULES = [
@@ -34,19 +39,29 @@ export const RULES = [
     alert: "BreakerOpen",
     level: "bad",
     over: 0,
-    value: ({ newest }) => openBreakers(newest).length,
-    says: (_, { newest }) => `The service has given up for now on ${openBreakers(newest).join(", ")}.`,
+    value: (history) => openBreakers(history).filter((name) => name !== NODE).length,
+    says: (_, history) => {
+      const names = openBreakers(history).filter((name) => name !== NODE);
+      return `The service has given up for now on ${names.join(", ")}.`;
+    },
     todo: "Look at that server. The breaker tries again by itself and closes with the first answer.",
+  },
+  {
+    alert: "RedlockNodeDown",
+    level: "warn",
+    over: 0,
+    value: (history) => openBreakers(history).filter((name) => name === NODE).length,
+    says: () => "A server of the locks does not answer. Locks go on while a quorum of the servers does.",
+    todo: "Look at the servers of LOCK_REDIS_URL: the next loss may leave no quorum.",
   },
   {
     alert: "ServerErrors",
     level: "bad",
     over: 0.01,
-    value: (history) =>
-      share(
-        history.rise("http_requests_total", MIN5, (status) => status.startsWith("5")),
-        history.rise("http_requests_total", MIN5),
-      ),
+    value: (history) => {
+      const errors = history.rise("http_requests_total", MIN5, (status) => status.startsWith("5"));
+      return errors >= FEWEST_ERRORS ? share(errors, history.rise("http_requests_total", MIN5)) : 0;
+    },
     says: (value) => `${percent(value)} of the requests of the last minutes were answered 5xx.`,
     todo: "The type of the problem in the log says why. Look at the breakers and the database connections first.",
   },
@@ -71,7 +86,11 @@ export const RULES = [
     alert: "LoadsAtTheirLimit",
     level: "warn",
     over: 0,
-    value: (history) => history.rate("stockade_cache_requests_total", MIN5, (outcome) => outcome === "shed"),
+    // While the breaker of the database is open, every miss is refused, although no load runs.
+    value: (history) =>
+      history.had("stockade_breaker_state", "database/closed", 0, MIN5)
+        ? 0
+        : history.rate("stockade_cache_requests_total", MIN5, (outcome) => outcome === "shed"),
     says: () => "Reads are refused, since as many loads from Postgres as are allowed are under way.",
     todo: "Either Postgres is slow, or the cache misses more than it should. Raise DB_MAX_LOADS if Postgres is idle.",
   },
@@ -140,10 +159,16 @@ export function broken(history) {
   return RULES.map((rule) => ({ rule, value: rule.value(history) })).filter(({ rule, value }) => value > rule.over);
 }
 
-/** The names of the breakers that are not closed: an open one is half-open for a moment with each probe. */
-function openBreakers(snapshot) {
-  const states = Object.entries(snapshot.metrics.stockade_breaker_state ?? {});
-  return states.filter(([key, value]) => key.endsWith("/closed") && value === 0).map(([key]) => key.split("/")[0]);
+/**
+ * The names of the breakers that refuse calls. An open one is half-open for a moment with each probe; one that stays
+ * half-open refuses nothing any more.
+ */
+function openBreakers(history) {
+  const states = history.newest.metrics.stockade_breaker_state ?? {};
+  const names = new Set(Object.keys(states).map((key) => key.split("/")[0]));
+  const isOpen = (name) =>
+    states[`${name}/closed`] === 0 && history.had("stockade_breaker_state", `${name}/open`, 1, LATELY_S);
+  return [...names].filter(isOpen);
 }
 
 function share(part, whole) {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Query {
     pub(super) selectors: Vec<Selector>,
-    /// Labels of `by (…)`, over the whole query.
+    /// Labels of `by (…)` and `on (…)`, over the whole query.
     pub(super) grouping: BTreeSet<String>,
 }
 
@@ -31,8 +31,8 @@ impl Query {
             // A number with a letter, such as 1e3, would be taken for a name. No query here has one.
             let word: String = rest[start..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
             rest = rest[start + word.len()..].trim_start();
-            if word == "by" {
-                let list = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).expect("by (labels)").0;
+            if ["by", "on"].contains(&word.as_str()) {
+                let list = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).expect("(labels)").0;
                 parsed.grouping.extend(list.split(',').map(|label| label.trim().to_owned()));
                 rest = after(rest, ')');
             } else if !OPERATORS.contains(&word.as_str()) && !rest.starts_with('(') && !is_followed_by_grouping(rest) {
