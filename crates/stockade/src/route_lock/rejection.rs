@@ -65,9 +65,7 @@ impl Rejection {
             _ => Some(false),
         }
     }
-}
 
-impl Rejection {
     /// The detail of the problem. It points to `Retry-After` only if there is one.
     fn detail(&self) -> &'static str {
         match self.retry_after {
