@@ -4,15 +4,22 @@ use crate::{
         Loaded,
         core::{CacheKey, CacheValue, Core},
         flight::{Answer, Outcome, Pilot},
-        load::Load,
+        load::{Admission, Load},
         store::{Filled, Filling, Hold},
     },
     resource::Key,
 };
 
 impl<K: CacheKey, V: CacheValue> Core<K, V> {
-    pub(crate) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
-        match self.loader.run(key, name, || pilot.ask()).await {
+    pub(crate) async fn load_leased(
+        &self,
+        admission: Option<Admission<'_>>,
+        key: K,
+        name: &Key,
+        pilot: &Pilot<V>,
+        leased: Leased<V>,
+    ) -> Outcome<V> {
+        match self.loader.run(admission, key, name, || pilot.ask()).await {
             Ok(load) => self.store_loaded(name, pilot, &leased, load).await,
             Err(error) => self.give_up(name, leased, error, Loads::One).await,
         }

@@ -47,7 +47,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                 }
                 Step::Land(outcome) => return outcome,
                 Step::Load(Permit::Leased(stale)) => {
-                    return self.load_leased(key, name, pilot, attempt.granted(stale)).await;
+                    return self.load_leased(None, key, name, pilot, attempt.granted(stale)).await;
                 }
                 Step::Load(Permit::Committing(overdue)) => {
                     self.ask_about(name, overdue);

@@ -18,7 +18,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         if let Some(error) = self.held_off(name) {
             return self.unleased_failed(name, error);
         }
-        match self.loader.run(key, name, begin).await {
+        match self.loader.run(None, key, name, begin).await {
             Ok(load) => Outcome::Answer(Answer::unstored(load.loaded, 0, degraded), Some(load.mark)),
             Err(error) => self.unleased_failed(name, error),
         }
@@ -38,7 +38,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
             return Outcome::Failed(error);
         }
         let reservation = self.local.reserve(name);
-        match self.loader.run(key, name, || pilot.ask()).await {
+        match self.loader.run(None, key, name, || pilot.ask()).await {
             Ok(load) => {
                 pilot.close();
                 let tags = load.loaded.known_tags();

@@ -57,14 +57,18 @@ pub(crate) struct Load<T, M = u64> {
 impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     /// Runs the loader for one key, within the limits. Calls `begin` after the wait for a place, right before the
     /// loader runs.
+    ///
+    /// If `admission` is given, the load uses it instead of asking the limits for one.
     pub(crate) async fn run(
         &self,
+        admission: Option<Admission<'_>>,
         key: K,
         name: &Key,
         begin: impl FnOnce() -> u64 + Send,
     ) -> Result<Load<Loaded<V>>, CacheError> {
         let end = |loaded: &Loaded<V>| if loaded.value.is_some() { LoadEnd::Ok } else { LoadEnd::Absent };
-        let Load { loaded, took, mark } = self.within_limits(None, &[name], || (self.load)(key), begin, end).await?;
+        let Load { loaded, took, mark } =
+            self.within_limits(admission, &[name], || (self.load)(key), begin, end).await?;
         Ok(Load { loaded: self.accept(name, loaded)?, took, mark })
     }
 
@@ -84,8 +88,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         }
     }
 
-    /// As [`Loader::run`], for several keys, which count as one load. If `admission` is given, the load uses it instead
-    /// of asking the limits for one.
+    /// As [`Loader::run`], for several keys, which count as one load.
     pub(crate) async fn run_batch(
         &self,
         admission: Option<Admission<'_>>,

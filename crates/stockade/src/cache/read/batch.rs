@@ -86,7 +86,11 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                 flyers.extend(pilot.map(|pilot| Flyer { key: key.clone(), name: name.clone(), pilot, start }));
                 (passage, joined)
             });
-            let patience = Patience::of(called, missing.stale.clone());
+            let fetching = match &flight {
+                Some((passage, true)) => passage.began(),
+                _ => called,
+            };
+            let patience = Patience { called, fetching, stale: missing.stale.clone() };
             let lanes = &lanes;
             arrivals.push(async move {
                 let arriving = self.arrive(flight, &name, key, missing, lanes);

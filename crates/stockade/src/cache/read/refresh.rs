@@ -6,8 +6,9 @@ use tracing::Instrument;
 
 use crate::{
     cache::{
+        CacheError,
         core::{CacheKey, CacheValue, Core},
-        fetch::{Permit, Purpose, Step},
+        fetch::{Loads, Permit, Purpose, Step},
         flight::{Join, Pilot},
         store::{POLL, Want},
         value::Entry,
@@ -58,14 +59,24 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         let reply = self.lease(name, &attempt, Want::Load).await;
         match self.next_step(name, &attempt, reply, None) {
             Step::Load(Permit::Leased(stale)) => {
-                let outcome = self.load_leased(key, name, &pilot, attempt.granted(stale)).await;
-                pilot.land(outcome);
+                let leased = attempt.granted(stale);
+                // It takes a free place and does not queue, where readers would wait behind it.
+                match self.loader.limits.admit(Duration::ZERO).await {
+                    Ok(place) => {
+                        let outcome = self.load_leased(Some(place), key, name, &pilot, leased).await;
+                        return pilot.land(outcome);
+                    }
+                    Err(retry_after) => {
+                        self.give_back(name, &leased.token, &CacheError::Shed { retry_after }, Loads::One).await;
+                    }
+                }
             }
-            Step::Serve(entry) => drop(self.local.put_found(attempt.reservation, name, entry)),
-            // Another process loads, a load failed a moment ago, or nothing can be stored now. The next read would ask
-            // again at once, so the pilot stays in his seat for a while.
-            _ => drop(self.loader.aborting.run_until_cancelled(sleep(POLL)).await),
+            Step::Serve(entry) => return drop(self.local.put_found(attempt.reservation, name, entry)),
+            // Another process loads, a load failed a moment ago, or nothing can be stored now.
+            _ => {}
         }
+        // The next read would ask again at once, so the pilot stays in his seat for a while.
+        let _ = self.loader.aborting.run_until_cancelled(sleep(POLL)).await;
     }
 }
 

@@ -80,7 +80,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
             if let Some(error) = self.held_off(name) {
                 return Outcome::Failed(error);
             }
-            return match self.loader.run(key, name, || pilot.ask()).await {
+            return match self.loader.run(None, key, name, || pilot.ask()).await {
                 Ok(load) => Outcome::Answer(Answer::unstored(load.loaded, 0, degraded), Some(load.mark)),
                 Err(error) => Outcome::Failed(error),
             };
@@ -90,7 +90,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// Runs the loader under a lease. If the load fails the result is the error, never an expired value: the caller
     /// asked for a new one.
     async fn load_reload(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: &Leased<V>) -> Outcome<V> {
-        match self.loader.run(key, name, || pilot.ask()).await {
+        match self.loader.run(None, key, name, || pilot.ask()).await {
             Ok(load) => {
                 let mark = load.mark;
                 match self.store_loaded(name, pilot, leased, load).await {

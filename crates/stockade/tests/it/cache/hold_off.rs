@@ -9,7 +9,7 @@ use stockade::{
 use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, caught_up, entry_key, eventually, get, held_load, patient, quantity,
+    Bad, Database, Loading, Sku, Stock, Stocks, caught_up, entry_key, eventually, get, held_load, patient, quantity,
     reading, sku, stored,
 };
 use crate::world::World;
@@ -214,5 +214,41 @@ async fn who_came_after_a_write_is_not_given_the_value_that_a_failing_load_began
         let found = found.unwrap();
         assert!(found.is_err(), "older than the write: {found:?}");
     }
+    server.end().await;
+}
+
+/// The value from before the clear is still in Redis, where nobody may read it.
+#[tokio::test]
+async fn a_row_that_fails_after_a_clear_is_held_off_like_any_other() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let stocks = patient(&server.url()).await.hold_off(LONG).early_refresh(0.0).on(&database).await;
+    get(&stocks, "a").await;
+    stocks.clear().await.unwrap();
+    database.spoil("a", Bad::Fails);
+    for _ in 0..20 {
+        assert!(stocks.get(&sku("a")).await.is_err());
+    }
+    assert_eq!(database.mend("a"), 2, "loads of a row that fails");
+    server.end().await;
+}
+
+/// Nobody waits for a refresh, and many of them at once leave the places to those who do.
+#[tokio::test]
+async fn refreshes_do_not_queue_in_front_of_readers() {
+    let server = World::start().await;
+    let ids: Vec<_> = (0..300).map(|number| number.to_string()).collect();
+    let rows: Vec<_> = ids.iter().map(|id| (id.as_str(), 7)).chain([("cold", 7)]).collect();
+    let database = Database::with(&rows);
+    let stocks = patient(&server.url()).await.ttl(TTL..=TTL).stale_while_revalidate(LONG).early_refresh(0.0);
+    let stocks = stocks.max_loads(1).on(&database).await;
+    let skus: Vec<_> = ids.iter().map(|id| sku(id)).collect();
+    assert!(stocks.get_many(&skus).await.iter().all(Result::is_ok));
+    tokio::time::sleep(TTL).await;
+    database.slow(Duration::from_millis(20));
+    let loads = database.loads();
+    assert!(stocks.get_many(&skus).await.iter().all(|found| found.as_ref().unwrap().info.stale.is_some()));
+    assert_eq!(quantity(&get(&stocks, "cold").await), Some(7));
+    assert!(database.loads() - loads < 20, "{} refreshes came before a reader", database.loads() - loads);
     server.end().await;
 }

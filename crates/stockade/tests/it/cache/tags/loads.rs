@@ -66,16 +66,16 @@ async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
 }
 
 #[tokio::test]
-async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
+async fn who_waits_for_the_load_of_an_outdated_value_is_given_what_it_loads() {
     let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let stocks = tagged(patient(&server.url()).await, &database).await;
     get(&stocks, "a").await;
     database.write("a", Some(1));
     stocks.invalidate_tag("a").await.unwrap();
-    // The load is held. It has the lease, and the old value is still in Redis.
+    // The load is held. It has the lease, and the old value has gone.
     let (gate, mut first) = held_load(&database, &stocks, "a").await;
-    assert!(stored(&server, "a").await);
+    assert!(!stored(&server, "a").await);
     let other = tagged(patient(&server.url()).await, &database).await;
     let mut second = one_read(&other, "a");
     signed_up(&server, "a").await;

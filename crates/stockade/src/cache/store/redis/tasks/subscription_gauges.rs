@@ -4,7 +4,6 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    breaker,
     cache::store::{SILENCE, redis::subscription::Subscription},
     clock::Instant,
     metrics::{self, CACHE_LOCAL_STALENESS_BOUND, SUBSCRIPTION_UP, tag},
@@ -30,8 +29,6 @@ pub(crate) async fn show<V: Send + Sync + 'static>(
     show_up(false);
     show_bound(Duration::ZERO);
     while stop.run_until_cancelled(sleep(TICK)).await.is_some() {
-        // Only loads change this breaker, and while all reads are hits there are none.
-        breaker::show_ended("database");
         let now = Instant::now();
         let up = subscription.liveness.is_live(now);
         show_up(up);

@@ -39,7 +39,6 @@ const ANSWERS: &[&str] = &[
     "lease LEASED of another epoch",
     "lease LEASED over a load of another epoch",
     "lease LEASED over a load from before the clock was set back",
-    "lease WAIT of another epoch",
     "fill ACCEPTED",
     "fill ACCEPTED its tags hold",
     "fill OUTDATED its tag was invalidated",

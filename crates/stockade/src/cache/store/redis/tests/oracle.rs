@@ -206,6 +206,8 @@ fn lease(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> Oracle
     };
     let (token, noted) = (Some(token.clone()), Some(table.stamp(run)));
     let leased_until = now + lease * 1000;
+    // An invalid value goes, so that the hold of this load counts if the load fails.
+    let same = if outdated { same.without_value() } else { same };
     Oracle::new("LEASED", Seen { token, noted, leased_until, token_epoch: epoch, table, ..same }).because(why)
 }
 

@@ -130,6 +130,12 @@ impl Seen {
         Self { at: 0, kept: 0, ..self.clone() }
     }
 
+    /// The state without the value and what was noted beside it.
+    pub(super) fn without_value(self) -> Self {
+        let (value, tags, stamp) = (None, String::new(), None);
+        Self { value, tags, stamp, fresh_until: 0, loaded_at: 0, value_epoch: 0, held_until: 0, failures: 0, ..self }
+    }
+
     /// The state after an invalidation.
     pub(super) fn dropped(&self) -> Self {
         let Self { intents, marker, table, tag_sequence, epoch, .. } = self.clone();
