@@ -125,22 +125,6 @@ test("locks that an attack lost on purpose are told as such, and the fence is no
   assert.doesNotMatch(after(lost)[0], /attack|refused/);
 });
 
-test("a breaker is told while it refuses calls, also during a probe, and not once it only waits for a call", () => {
-  const is = (state) => ({ "database/closed": 0, "database/open": 0, [`database/${state}`]: 1 });
-  const at = (seconds, state) => snapshot(seconds, { stockade_breaker_state: is(state) });
-  const probed = [snapshot(1000), at(1010, "open"), at(1020, "half_open")];
-  assert.match(told(history(...probed)).join(), /^BreakerOpen/);
-  assert.deepEqual(told(history(...probed, at(1060, "half_open"))), []);
-});
-
-test("reads that an open breaker of the database refuses are no sign of too many loads", () => {
-  const shed = { stockade_cache_requests_total: { hit_redis: 10, shed: 9 } };
-  const open = { stockade_breaker_state: { "database/closed": 0, "database/open": 1 } };
-  const during = snapshot(1060, { ...shed, ...open });
-  assert.deepEqual(told(history(snapshot(1000), during)).map((text) => text.split(":")[0]), ["BreakerOpen"]);
-  assert.deepEqual(told(history(snapshot(1000), during, snapshot(1100, shed))), [], "closed again");
-});
-
 test("a few errors are told of once they are five", () => {
   assert.deepEqual(after({ http_requests_total: { 200: 110, 503: 4 } }), []);
   assert.match(after({ http_requests_total: { 200: 110, 503: 5 } })[0], /^ServerErrors: 33\.3 %/);

@@ -26,7 +26,8 @@ export class Advice {
   /** Looks at the newest snapshots. */
   judge(history) {
     const found = broken(history).map(({ rule, value }) => ({
-      key: rule.todo,
+      // What a figure in the sentence does not change.
+      key: rule.todo + (rule.key?.(value, history) ?? ""),
       level: rule.level,
       text: rule.says(value, history),
       todo: rule.todo,

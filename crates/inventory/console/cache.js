@@ -51,7 +51,7 @@ export class Cache extends Poll {
     parts["form-key"].addEventListener("submit", (event) => {
       event.preventDefault();
       say(parts.result, "");
-      if (parts.key.value) this.#look(parts.key.value);
+      if (parts.key.value) this.#look(parts.key.value, parts.result);
     });
   }
 
@@ -68,7 +68,8 @@ export class Cache extends Poll {
     FACTS.forEach(([, words], place) => say(this.#facts[place], words(state)));
   }
 
-  async #look(sku) {
+  /** A refusal stays at `place` until the next try; without one it is the tab's. */
+  async #look(sku, place) {
     try {
       const found = await this.#admin.ask("GET", path(sku));
       const invalidate = element("button", { type: "button", id: "cache-invalidate" }, "Invalidate…");
@@ -76,7 +77,7 @@ export class Cache extends Poll {
       this.#parts.found.replaceChildren(...cached(found), element("p", {}, invalidate));
       this.#parts.found.querySelector("h3").focus();
     } catch (error) {
-      this.#access.refused(error, this.#parts.result);
+      this.#access.refused(error, place);
     }
   }
 

@@ -38,12 +38,6 @@ export class History {
     return series ? Math.min(...Object.values(series)) : null;
   }
 
-  /** Whether a gauge had this value under this key at any time of the last seconds. */
-  had(family, key, value, seconds) {
-    const since = this.before(seconds).at_ms;
-    return this.#snapshots.some(({ at_ms: at, metrics }) => at >= since && metrics[family]?.[key] === value);
-  }
-
   /** By how much a counter rose in the last seconds. */
   rise(family, seconds, wanted = () => true) {
     const after = sum(this.newest, family, wanted);

@@ -5,7 +5,6 @@ import { count, percent, seconds } from "./format.js";
 
 const MIN5 = 300;
 const MIN10 = 600;
-const LATELY_S = 20;
 /** With few requests a single error is more than a hundredth of them. */
 const FEWEST_ERRORS = 5;
 /** The breakers of servers of which a quorum is enough: that of the quorum is `redis_lock`. */
@@ -39,18 +38,16 @@ export const RULES = [
     alert: "BreakerOpen",
     level: "bad",
     over: 0,
-    value: (history) => openBreakers(history).filter((name) => name !== NODE).length,
-    says: (_, history) => {
-      const names = openBreakers(history).filter((name) => name !== NODE);
-      return `The service has given up for now on ${names.join(", ")}.`;
-    },
+    value: ({ newest }) => openBreakers(newest).length,
+    says: (_, { newest }) => `The service has given up for now on ${openBreakers(newest).join(", ")}.`,
+    key: (_, { newest }) => openBreakers(newest).join(),
     todo: "Look at that server. The breaker tries again by itself and closes with the first answer.",
   },
   {
     alert: "RedlockNodeDown",
     level: "warn",
     over: 0,
-    value: (history) => openBreakers(history).filter((name) => name === NODE).length,
+    value: ({ newest }) => (isClosed(newest, NODE) === 0 ? 1 : 0),
     says: () => "A server of the locks does not answer. Locks go on while a quorum of the servers does.",
     todo: "Look at the servers of LOCK_REDIS_URL: the next loss may leave no quorum.",
   },
@@ -86,11 +83,7 @@ export const RULES = [
     alert: "LoadsAtTheirLimit",
     level: "warn",
     over: 0,
-    // While the breaker of the database is open, every miss is refused, although no load runs.
-    value: (history) =>
-      history.had("stockade_breaker_state", "database/closed", 0, MIN5)
-        ? 0
-        : history.rate("stockade_cache_requests_total", MIN5, (outcome) => outcome === "shed"),
+    value: (history) => history.rate("stockade_cache_requests_total", MIN5, (outcome) => outcome === "shed"),
     says: () => "Reads are refused, since as many loads from Postgres as are allowed are under way.",
     todo: "Either Postgres is slow, or the cache misses more than it should. Raise DB_MAX_LOADS if Postgres is idle.",
   },
@@ -159,17 +152,13 @@ export function broken(history) {
   return RULES.map((rule) => ({ rule, value: rule.value(history) })).filter(({ rule, value }) => value > rule.over);
 }
 
-/**
- * The names of the breakers that refuse calls. An open one is half-open for a moment with each probe; one that stays
- * half-open refuses nothing any more.
- */
-function openBreakers(history) {
-  const states = history.newest.metrics.stockade_breaker_state ?? {};
-  const names = new Set(Object.keys(states).map((key) => key.split("/")[0]));
-  const isOpen = (name) =>
-    states[`${name}/closed`] === 0 && history.had("stockade_breaker_state", `${name}/open`, 1, LATELY_S);
-  return [...names].filter(isOpen);
+/** The names of the breakers that are not closed: an open one is half-open for a moment with each probe. */
+function openBreakers(snapshot) {
+  const names = Object.keys(snapshot.metrics.stockade_breaker_state ?? {}).map((key) => key.split("/")[0]);
+  return [...new Set(names)].filter((name) => name !== NODE && isClosed(snapshot, name) === 0);
 }
+
+const isClosed = (snapshot, name) => snapshot.metrics.stockade_breaker_state?.[`${name}/closed`];
 
 function share(part, whole) {
   return whole > 0 ? part / whole : null;

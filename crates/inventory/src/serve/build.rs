@@ -3,7 +3,7 @@ use std::time::Duration;
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
     Locks, Redis,
-    cache::{Bloom, Cache},
+    cache::{self, Bloom, Cache},
     postgres::Relay,
 };
 
@@ -33,6 +33,8 @@ pub(super) struct Service {
     pub(super) app: App,
     pub(super) relay: Relay,
     pub(super) warmup: Warmup,
+    /// The limits of the loads of the cache.
+    pub(super) loads: cache::Limits,
     pub(super) lock_log: LockLog,
     /// The Redis in which instances announce themselves.
     pub(super) fleet_redis: Redis,
@@ -51,7 +53,8 @@ impl Service {
             lock_redis.clone()
         };
         let filter = filter::open(&cache_redis, &pg)?;
-        let stocks = cache(&cache_redis, &config.cache, pg.clone(), &filter)?;
+        let loads = cache::Limits::new(config.cache.max_loads, None);
+        let stocks = stocks(&cache_redis, &config.cache, &loads, pg.clone(), &filter)?;
         let relay = Relay::spawn(pg.clone(), [stocks.invalidator()]);
         let limits = Limits {
             lock_wait: config.locks.wait,
@@ -78,7 +81,7 @@ impl Service {
             answers: config.logged_answers,
             draining: Draining::default(),
         });
-        Ok(Self { app, relay, warmup, lock_log, fleet_redis })
+        Ok(Self { app, relay, warmup, loads, lock_log, fleet_redis })
     }
 
     /// Waits until locks and cache are connected, 1 s at most.
@@ -126,12 +129,18 @@ fn pool(database: &Database) -> PgPool {
         .connect_lazy_with(database.options.clone())
 }
 
-fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool, filter: &Bloom) -> Result<Cache<Sku, Stock>, StartError> {
+fn stocks(
+    redis: &Redis,
+    settings: &CacheSettings,
+    loads: &cache::Limits,
+    pg: PgPool,
+    filter: &Bloom,
+) -> Result<Cache<Sku, Stock>, StartError> {
     let of_several = pg.clone();
     let builder = Cache::builder(redis)
         .ttl(settings.ttl.clone())
         .null_ttl(settings.null_ttl)
-        .max_loads(settings.max_loads)
+        .limits(loads)
         .load_timeout(settings.load_timeout);
     let builder = match settings.mode {
         // Every write of a row that is there holds the exclusive lock of its SKU. Only the seed, which creates rows,

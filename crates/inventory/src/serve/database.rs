@@ -1,6 +1,7 @@
 use std::{error::Error, time::Duration};
 
 use sqlx::PgPool;
+use stockade::cache::Limits;
 use tokio::time::sleep;
 
 use crate::{config::Database, db, trouble::Trouble};
@@ -8,12 +9,13 @@ use crate::{config::Database, db, trouble::Trouble};
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Logs why the database gives no connection, from the start on, and when it gives one again. A request only knows that
-/// it got none in time.
-pub(super) async fn watch(database: Database, pool: PgPool) {
+/// it got none in time. While the database gives connections, no breaker of `loads` stays open for want of a load.
+pub(super) async fn watch(database: Database, pool: PgPool, loads: Limits) {
     let mut trouble = Trouble::default();
     loop {
         match db::connect::look(&pool, &database.options).await {
             Ok(()) => {
+                loads.database_answered();
                 if trouble.end() {
                     let database = db::connect::place(&database.options);
                     tracing::info!(database, "the database gives connections again");

@@ -62,7 +62,7 @@ async fn serve(
     open_files::allow_for(config.connections.max.saturating_add(OPERATORS), config.database.max_connections);
     let mut signals = Signals::listen()?;
     let metrics = metrics::install()?;
-    let Service { app, relay, warmup, lock_log, fleet_redis } = Service::build(&config).await?;
+    let Service { app, relay, warmup, loads, lock_log, fleet_redis } = Service::build(&config).await?;
     Service::settle(&app).await;
     let public = bind("LISTEN_ADDR", config.listen).await?;
     let operators = bind("OPS_ADDR", config.ops).await?;
@@ -72,7 +72,7 @@ async fn serve(
 
     let background = Background::default();
     background.spawn(upkeep(metrics.clone()));
-    background.spawn(database::watch(config.database.clone(), app.pg.clone()));
+    background.spawn(database::watch(config.database.clone(), app.pg.clone(), loads));
     background.spawn(sweep(app.pg.clone()));
     background.spawn(warm(warmup, app.stocks.clone()));
     let (fleet, announcer) =

@@ -79,6 +79,20 @@ impl Breaker {
         }
     }
 
+    /// The server was found to work by other means than a call. Closes a breaker that would let the next call through: no
+    /// call has come since. While calls come, they decide.
+    pub(crate) fn answered(&self) {
+        let mut state = self.shared.lock();
+        let waits = match *state {
+            State::Closed { .. } | State::HalfOpen { probe: Some(_), .. } => false,
+            State::HalfOpen { probe: None, .. } => true,
+            State::Open { until, .. } => until <= Instant::now(),
+        };
+        if waits {
+            self.shared.set(&mut state, State::Closed { failures: 0 });
+        }
+    }
+
     /// Closes the breaker. Call it when the server was just found to work, for example by a new connection.
     pub(crate) fn close(&self) {
         let mut state = self.shared.lock();

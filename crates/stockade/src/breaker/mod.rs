@@ -12,4 +12,3 @@ pub(crate) use circuit::Breaker;
 pub(crate) use permit::Permit;
 #[cfg(feature = "redlock")]
 pub(crate) use quorum::Quorum;
-pub(crate) use series::show_ended;

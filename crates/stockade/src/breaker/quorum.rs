@@ -2,10 +2,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::{
-    series::{Shown, tell},
-    state::number,
-};
+use super::{series::tell, state::number};
 
 /// The breakers of servers of which a quorum is enough.
 ///
@@ -16,7 +13,7 @@ pub(crate) struct Quorum {
     name: &'static str,
     needed: usize,
     number: u64,
-    members: Mutex<BTreeMap<u64, Shown>>,
+    members: Mutex<BTreeMap<u64, usize>>,
 }
 
 impl Quorum {
@@ -26,10 +23,10 @@ impl Quorum {
     }
 
     /// As [`tell`], for a member.
-    pub(super) fn tell(&self, number: u64, shown: Option<Shown>) {
+    pub(super) fn tell(&self, number: u64, state: Option<usize>) {
         let mut members = self.members.lock();
-        match shown {
-            Some(shown) => members.insert(number, shown),
+        match state {
+            Some(state) => members.insert(number, state),
             None => members.remove(&number),
         };
         let mut states: Vec<_> = members.values().copied().collect();

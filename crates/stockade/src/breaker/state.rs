@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     quorum::Quorum,
-    series::{LABELS, Shown, tell},
+    series::{LABELS, tell},
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +23,12 @@ pub(super) enum State {
 }
 
 impl State {
-    fn shown(self) -> Shown {
+    /// The place of the state's label in [`LABELS`].
+    fn badness(self) -> usize {
         match self {
-            Self::Closed { .. } => Shown::Closed,
-            Self::HalfOpen { .. } => Shown::HalfOpen,
-            Self::Open { until, .. } => Shown::Open(until),
+            Self::Closed { .. } => 0,
+            Self::HalfOpen { .. } => 1,
+            Self::Open { .. } => 2,
         }
     }
 }
@@ -50,16 +51,16 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(name: &'static str, quorum: Option<Arc<Quorum>>) -> Self {
-        let state = Mutex::new(State::Closed { failures: 0 });
-        let new = Self { name, number: number(), quorum, state, successes: AtomicU64::new(0) };
-        new.tell(Some(Shown::Closed));
+        let state = State::Closed { failures: 0 };
+        let new = Self { name, number: number(), quorum, state: Mutex::new(state), successes: AtomicU64::new(0) };
+        new.tell(Some(state.badness()));
         new
     }
 
-    fn tell(&self, shown: Option<Shown>) {
-        tell(self.name, self.number, shown);
+    fn tell(&self, state: Option<usize>) {
+        tell(self.name, self.number, state);
         if let Some(quorum) = &self.quorum {
-            quorum.tell(self.number, shown);
+            quorum.tell(self.number, state);
         }
     }
 
@@ -69,15 +70,15 @@ impl Shared {
 
     pub(super) fn set(&self, state: &mut State, new: State) {
         let old = std::mem::replace(state, new);
-        let (from, to) = (old.shown(), new.shown());
+        let (from, to) = (old.badness(), new.badness());
         if from != to {
-            if matches!(to, Shown::Open(_)) {
+            if matches!(new, State::Open { .. }) {
                 tracing::warn!(
                     breaker = self.name,
                     "circuit breaker open: calls are refused at once until one gets through"
                 );
             } else {
-                tracing::info!(breaker = self.name, state = LABELS[to.place()], "circuit breaker changed state");
+                tracing::info!(breaker = self.name, state = LABELS[to], "circuit breaker changed state");
             }
             self.tell(Some(to));
         }

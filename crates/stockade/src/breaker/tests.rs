@@ -7,7 +7,6 @@ use super::{
     permit::{FIRST_OPEN, LONGEST_OPEN},
     quorum::Quorum,
     series::LABELS,
-    show_ended,
 };
 
 fn fail(breaker: &Breaker, times: u32) {
@@ -131,23 +130,22 @@ async fn a_quorum_is_shown_open_once_too_few_of_its_servers_are_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_breaker_that_was_open_for_its_time_is_shown_as_half_open_without_a_call() {
-    const NAME: &str = "without-calls";
-    let recorder = PrometheusBuilder::new().build_recorder();
-    let handle = recorder.handle();
-    let _recorder = ::metrics::set_default_local_recorder(&recorder);
-    let breaker = Breaker::new(NAME);
+async fn a_server_that_answers_otherwise_closes_a_breaker_that_no_call_asks() {
+    let breaker = Breaker::new("without-calls");
     fail(&breaker, 5);
-    show_ended(NAME);
-    assert_eq!(shown_by(&handle, NAME), ["open"]);
+    breaker.answered();
+    assert!(breaker.permit().is_err(), "its time is not over");
     tokio::time::advance(FIRST_OPEN).await;
-    show_ended(NAME);
-    assert_eq!(shown_by(&handle, NAME), ["half_open"]);
-    breaker.permit().unwrap().failed();
-    show_ended(NAME);
-    assert_eq!(shown_by(&handle, NAME), ["open"], "the probe has failed");
-    breaker.close();
-    assert_eq!(shown_by(&handle, NAME), ["closed"]);
+    let probe = breaker.permit().unwrap();
+    breaker.answered();
+    assert!(breaker.permit().is_err(), "a call is under way, and decides");
+    probe.failed();
+    breaker.answered();
+    assert!(breaker.permit().is_err(), "it has just failed");
+    tokio::time::advance(FIRST_OPEN * 2).await;
+    breaker.answered();
+    fail(&breaker, 4);
+    assert!(breaker.permit().is_ok(), "it was closed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
+
 #[cfg(feature = "postgres")]
 use crate::metrics::CACHE_TX_READS;
 use crate::{
@@ -62,7 +64,7 @@ impl LoadEnd {
 ///
 /// Each read that ended counts in one of the first nine fields. Each run of the loader that ended counts in one of the
 /// five fields `loads_ok` to `loads_cancelled`. A read whose future was dropped counts nowhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CacheStats {
     /// Values from the memory of this process.
