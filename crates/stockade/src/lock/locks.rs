@@ -223,8 +223,8 @@ impl Locks {
     }
 
     /// Takes one lock from its holders and serves the queue. With [`Force::Now`] the holders are told of the loss as
-    /// [`LossReason::Forced`](super::LossReason::Forced). With [`Force::AfterLeases`] those on Redis lose their leases as
-    /// [`LossReason::Expired`](super::LossReason::Expired). The lock is named by its resource, or by its encoded key as
+    /// [`LossReason::Forced`](super::LossReason::Forced). With [`Force::AfterLeases`] shared holders on Redis lose their
+    /// leases as [`LossReason::Expired`](super::LossReason::Expired). The lock is named by its resource, or by its encoded key as
     /// text. Data that another program stored under the keys of the lock is overwritten.
     ///
     /// A holder may go on writing although it was told. To stop it, claim the fence with the returned token, which is

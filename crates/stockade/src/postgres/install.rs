@@ -54,7 +54,13 @@ async fn warn_without_time_outs(connection: &mut PgConnection) -> Result<(), sql
 /// Asks for the table first: a transaction that reads a missing table has failed.
 async fn is_installed(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     const SQL: &str = "select to_regclass('stockade.schema_version') is not null";
-    Ok(sqlx::query_scalar(SQL).fetch_one(&mut *connection).await? && check(connection).await.is_ok())
+    if !sqlx::query_scalar::<_, bool>(SQL).fetch_one(&mut *connection).await? {
+        return Ok(false);
+    }
+    match check(connection).await {
+        Err(FenceError::Sqlx(error)) => Err(error),
+        found => Ok(found.is_ok()),
+    }
 }
 
 /// Refuses a database without the schema, or with an older one.

@@ -211,11 +211,18 @@ pub(super) async fn after(
     sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).bind(LOOK).fetch_all(executor).await
 }
 
-/// The id of the last row that [`after`] looked at when it found none. `None` if there is no row after `id`.
-pub(super) async fn looked_to(executor: impl PgExecutor<'_>, id: i64) -> Result<Option<i64>, sqlx::Error> {
-    const SQL: &str =
-        "select max(id) from (select id from stockade.outbox where id > $1 order by id limit $2) looked_at";
-    sqlx::query_scalar(SQL).bind(id).bind(LOOK).fetch_one(executor).await
+/// The id of the last of the next [`LOOK`] rows after `id`, if none of them is of these caches. `None` if there are fewer
+/// rows. In one statement, since other relays delete rows meanwhile, and then more rows are the next ones.
+pub(super) async fn without(
+    executor: impl PgExecutor<'_>,
+    caches: &[&'static str],
+    id: i64,
+) -> Result<Option<i64>, sqlx::Error> {
+    const SQL: &str = "select case
+            when count(*) filter (where cache = any($2)) > 0 then $1
+            when count(*) = $3 then max(id) end
+        from (select id, cache from stockade.outbox where id > $1 order by id limit $3) looked_at";
+    sqlx::query_scalar(SQL).bind(id).bind(caches).bind(LOOK).fetch_one(executor).await
 }
 
 /// The highest id of a row, of any cache.

@@ -60,7 +60,7 @@ impl Replay {
         let limit = if is_strict { STRICT_BATCH } else { BATCH };
         let rows = outbox::after(pool, names, self.last, limit).await.map_err(RelayError::Sqlx)?;
         let Some(end) = rows.last() else {
-            let end = outbox::looked_to(pool, self.last).await.map_err(RelayError::Sqlx)?;
+            let end = outbox::without(pool, names, self.last).await.map_err(RelayError::Sqlx)?;
             self.last = end.unwrap_or(self.last);
             return Ok(end.is_some());
         };

@@ -45,6 +45,7 @@ impl HeldBody {
     /// that it never mixes data that was read under the lock with later data.
     pub(crate) fn new(body: Body, hold: Hold, bound: bool) -> Self {
         let Hold { route, grant, entered, deadline } = hold;
+        let mode = grant.mode();
         let tasks = route.locks.tasks().clone();
         let (held, ended) = oneshot::channel();
         let (cutter, cut) = oneshot::channel();
@@ -59,7 +60,7 @@ impl HeldBody {
                 let _ = cutter.send(());
             }
             drop(grant);
-            route.pace.record(entered.elapsed());
+            route.pace.record(mode, entered.elapsed());
         };
         drop(tasks.spawn(keeper.in_current_span()));
         Self { inner: body, held: Some(held), cut: Some(cut) }

@@ -3,11 +3,15 @@ use std::{
     time::Duration,
 };
 
+use crate::lock::Mode;
+
 /// How long requests of a route hold their lock, as a moving average. `Retry-After` is estimated from it.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Microseconds, zero before the first request.
-    mean: AtomicU64,
+    reads: AtomicU64,
+    /// The same of all others, which share no lock: cached reads are much faster.
+    others: AtomicU64,
 }
 
 /// The shortest `Retry-After`: requests that are refused together would otherwise come back together.
@@ -18,18 +22,23 @@ const LONGEST: Duration = Duration::from_secs(60);
 const UNMEASURED: Duration = Duration::from_secs(1);
 
 impl Pace {
-    pub(crate) fn record(&self, held: Duration) {
+    fn of(&self, mode: Mode) -> &AtomicU64 {
+        if mode == Mode::Read { &self.reads } else { &self.others }
+    }
+
+    pub(crate) fn record(&self, mode: Mode, held: Duration) {
+        let average = self.of(mode);
         let sample = u64::try_from(held.as_micros()).unwrap_or(u64::MAX).max(1);
         // A new sample counts for an eighth. A concurrent update may be lost, which hardly changes an average.
-        let mean = self.mean.load(Ordering::Relaxed);
+        let mean = average.load(Ordering::Relaxed);
         let next = if mean == 0 { sample } else { mean - mean / 8 + sample / 8 };
-        self.mean.store(next.max(1), Ordering::Relaxed);
+        average.store(next.max(1), Ordering::Relaxed);
     }
 
     /// An estimate of how long `ahead` requests take, `at_once` of them at a time. A second if nothing was measured
     /// yet. The lease of the holder is no measure, because it is renewed while the holder works.
-    pub(crate) fn after(&self, ahead: u64, at_once: u32) -> Duration {
-        let estimate = match self.mean.load(Ordering::Relaxed) {
+    pub(crate) fn after(&self, mode: Mode, ahead: u64, at_once: u32) -> Duration {
+        let estimate = match self.of(mode).load(Ordering::Relaxed) {
             0 => UNMEASURED,
             mean => Duration::from_micros(mean.saturating_mul(ahead.div_ceil(at_once.max(1).into()))),
         };
@@ -44,21 +53,22 @@ mod tests {
     #[test]
     fn those_ahead_are_reckoned_at_the_pace_seen_so_far() {
         let pace = Pace::default();
-        assert_eq!(pace.after(100, 1), UNMEASURED);
-        pace.record(Duration::from_millis(20));
-        assert_eq!(pace.after(100, 1), Duration::from_secs(2));
-        assert_eq!(pace.after(100, 8), Duration::from_millis(260));
-        assert_eq!(pace.after(1, 1), SHORTEST);
-        assert_eq!(pace.after(1_000_000, 1), LONGEST);
+        assert_eq!(pace.after(Mode::Write, 100, 1), UNMEASURED);
+        pace.record(Mode::Write, Duration::from_millis(20));
+        assert_eq!(pace.after(Mode::Write, 100, 1), Duration::from_secs(2));
+        assert_eq!(pace.after(Mode::Write, 100, 8), Duration::from_millis(260));
+        assert_eq!(pace.after(Mode::Write, 1, 1), SHORTEST);
+        assert_eq!(pace.after(Mode::Read, 100, 1), UNMEASURED, "reads take another time");
+        assert_eq!(pace.after(Mode::Write, 1_000_000, 1), LONGEST);
     }
 
     #[test]
     fn the_average_follows_the_latest_requests() {
         let pace = Pace::default();
-        pace.record(Duration::from_millis(800));
+        pace.record(Mode::Write, Duration::from_millis(800));
         for _ in 0..100 {
-            pace.record(Duration::from_millis(8));
+            pace.record(Mode::Write, Duration::from_millis(8));
         }
-        assert!(pace.after(100, 1) < Duration::from_millis(900));
+        assert!(pace.after(Mode::Write, 100, 1) < Duration::from_millis(900));
     }
 }

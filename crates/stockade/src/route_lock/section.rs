@@ -115,7 +115,7 @@ impl Section {
 
     /// The answer of a request whose handler did not come to its own.
     fn end(&self, problem: Problem) -> Response {
-        self.route.pace.record(self.entered.elapsed());
+        self.route.pace.record(self.grant.mode(), self.entered.elapsed());
         self.route.end(problem)
     }
 
@@ -125,7 +125,7 @@ impl Section {
         let switching =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (connect && response.status().is_success());
         if switching && !route.settings.allow_upgrades {
-            route.pace.record(entered.elapsed());
+            route.pace.record(grant.mode(), entered.elapsed());
             return route.reject(Problem::UpgradeRefused);
         }
         let over = match route.settings.hold {
@@ -134,7 +134,7 @@ impl Section {
             None => response.body().is_end_stream() || response.body().size_hint().exact().is_some(),
         };
         if over {
-            route.pace.record(entered.elapsed());
+            route.pace.record(grant.mode(), entered.elapsed());
             return response;
         }
         let hold = Hold { route, grant, entered, deadline: limits.deadline };

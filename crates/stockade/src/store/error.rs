@@ -179,7 +179,7 @@ pub enum Unavailable {
     /// was not sent.
     #[error("too many commands of this process wait for the store: start fewer at once, or wait longer")]
     Crowded,
-    /// No connection. This command was not sent.
+    /// No connection. The command was not sent; of one that is repeated, such as a release, not the last time.
     #[error("no connection")]
     Disconnected,
     /// The connection ended before the answer. The server may have executed the command.

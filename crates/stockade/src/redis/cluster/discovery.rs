@@ -24,9 +24,6 @@ use crate::{
 
 /// The shortest time between two rounds of questions, however many commands were sent to the wrong node.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
-/// The same when a node has been away for long, so that the processes of a fleet do not all go on asking ten times a
-/// second.
-const LONG_TROUBLE: Duration = Duration::from_secs(1);
 /// The time between two rounds while a node that is in use can't be reached: another node may replace it.
 const IN_TROUBLE: Duration = Duration::from_millis(300);
 
@@ -124,7 +121,6 @@ impl Discovery {
 
 impl Shared {
     async fn keep(&self, events: &dyn DiscoveryEvents) {
-        let mut least = LEAST_PAUSE;
         loop {
             // The map is free again before `changed`, which may read it.
             let learned = self.ask().await.map(|view| self.map.write().learn(&view));
@@ -133,11 +129,8 @@ impl Shared {
                 events.changed();
             }
             self.asked.send_modify(|times| *times += 1);
-            sleep(least).await;
-            let in_trouble = learned.is_none() || events.in_trouble();
-            least =
-                if in_trouble && learned != Some(true) { least.mul_f64(1.1).min(LONG_TROUBLE) } else { LEAST_PAUSE };
-            if in_trouble {
+            sleep(LEAST_PAUSE).await;
+            if learned.is_none() || events.in_trouble() {
                 let pause = IN_TROUBLE.mul_f64(rand::rng().random_range(0.5..=1.0));
                 let _ = timeout(pause, self.doubt.notified()).await;
             } else {
