@@ -49,7 +49,6 @@ pub async fn insert(
     per_customer: Units,
     ends_at: OffsetDateTime,
 ) -> Result<Sale, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str =
         sale!("insert into flash_sale (sku, opened, per_customer, ends_at) values ($1, $2, $3, $4) returning", "");
     sqlx::query_as(SQL)
@@ -68,7 +67,6 @@ pub async fn insert(
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.newest"))]
 pub async fn newest(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sale>, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = sale!("select", "from flash_sale where sku = $1 order by id desc limit 1");
     sqlx::query_as(SQL).bind(sku.as_str()).fetch_optional(executor).await
 }
@@ -80,7 +78,6 @@ pub async fn newest(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<S
 /// The error of the database; [`sqlx::Error::RowNotFound`] when there is no such row.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, id: SaleId) -> Result<Sale, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = sale!("select", "from flash_sale where id = $1");
     sqlx::query_as(SQL).bind(id.0).fetch_one(executor).await
 }
@@ -92,7 +89,6 @@ pub async fn find(executor: impl PgExecutor<'_>, id: SaleId) -> Result<Sale, sql
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.unclosed"))]
 pub async fn unclosed(executor: impl PgExecutor<'_>) -> Result<Vec<Sale>, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = sale!("select", "from flash_sale where closed_at is null order by id");
     sqlx::query_as(SQL).fetch_all(executor).await
 }
@@ -104,7 +100,6 @@ pub async fn unclosed(executor: impl PgExecutor<'_>) -> Result<Vec<Sale>, sqlx::
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.begin_closing"))]
 pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sale>, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = sale!("update flash_sale set closing = true where sku = $1 and closed_at is null returning", "");
     sqlx::query_as(SQL).bind(sku.as_str()).fetch_optional(executor).await
 }
@@ -116,7 +111,6 @@ pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<O
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.close_again"))]
 pub async fn close_again(executor: impl PgExecutor<'_>, id: SaleId) -> Result<bool, sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query("update flash_sale set closing = true where id = $1 and not closing and closed_at is null")
         .bind(id.0)
         .execute(executor)
@@ -131,7 +125,6 @@ pub async fn close_again(executor: impl PgExecutor<'_>, id: SaleId) -> Result<bo
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.close"))]
 pub async fn close(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sale>, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str =
         sale!("update flash_sale set closed_at = now() where id = $1 and closing and closed_at is null returning", "");
     sqlx::query_as(SQL).bind(id.0).fetch_optional(connection).await
@@ -145,7 +138,6 @@ pub async fn close(connection: &mut PgConnection, id: SaleId) -> Result<Option<S
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.lock"))]
 pub async fn lock(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sale>, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = sale!("select", "from flash_sale where id = $1 for update");
     sqlx::query_as(SQL).bind(id.0).fetch_optional(connection).await
 }
@@ -165,7 +157,6 @@ pub async fn next_generation(
     sale: &Sale,
     last: i64,
 ) -> Result<Option<Sale>, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = sale!(
         "update flash_sale set generation = greatest(generation, $3) + 1
          where id = $1 and generation = $2 and not closing and closed_at is null

@@ -52,7 +52,7 @@ pub(super) async fn close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
 }
 
 async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
-    if app.flash.counter().close(sale).await? > 0 {
+    if app.flash.counter().close(&sale.sku, sale.id).await? > 0 {
         return Ok(false);
     }
     let guard = app.locks.write(&sale.sku).wait(app.limits.lock_wait).acquire().await?;

@@ -34,8 +34,10 @@ pub(super) enum Entry {
     Busy,
     /// There is a later counter than the caller knows, with this generation.
     Replaced(i64),
-    /// The sale was closed here, or a later one was opened.
+    /// The sale was closed here.
     Closed,
+    /// A later sale was opened here.
+    Later(SaleId),
     /// A later counter was made on another server.
     Superseded,
 }
@@ -78,6 +80,7 @@ impl Counter {
             ["draining"] => Entry::Draining,
             ["replaced", generation] => generation.parse().map_or(Entry::Busy, Entry::Replaced),
             ["closed"] => Entry::Closed,
+            ["later", id] => id.parse().map_or(Entry::Busy, |id| Entry::Later(SaleId(id))),
             ["superseded"] => Entry::Superseded,
             _ => Entry::Busy,
         })
@@ -109,8 +112,8 @@ impl Counter {
 
     /// Lets nothing into the sale any more, and drops its data once Postgres has all entries. Returns how many wait for
     /// Postgres.
-    pub(super) async fn close(&self, sale: &Sale) -> Result<i64, LinkError> {
-        self.link.run(&CLOSE, &Keys::of(&sale.sku).all(), &[&sale.id.to_string()]).await
+    pub(super) async fn close(&self, sku: &Sku, sale: SaleId) -> Result<i64, LinkError> {
+        self.link.run(&CLOSE, &Keys::of(sku).all(), &[&sale.to_string()]).await
     }
 
     /// Removes entries that Postgres has. Returns how many are left.

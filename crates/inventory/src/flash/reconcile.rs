@@ -46,12 +46,14 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
         Entry::Valid => return Ok(true),
         Entry::Entered(last) => last,
         Entry::Superseded => return Err(ReconcileError::Superseded),
-        Entry::Closed => {
-            // The end is committed before Redis hears of it. So Postgres shows it now, or has lost it.
-            if db::flash_sale::close_again(pg, sale.id).await? {
-                tracing::warn!(sku = %sale.sku, "Postgres has lost the end of a sale: the sale is closed again");
+        Entry::Closed => return end(pg, &sale).await,
+        // It is opened once this one is closed, and in Postgres first. If Postgres has lost it, it would go on letting
+        // reservations in that nobody stores.
+        Entry::Later(later) => {
+            if db::flash_sale::newest(pg, &sale.sku).await?.is_some_and(|newest| newest.id < later) {
+                counter.close(&sale.sku, later).await?;
             }
-            return Ok(false);
+            return end(pg, &sale).await;
         }
         Entry::Draining | Entry::Busy | Entry::Replaced(_) => return Ok(false),
     };
@@ -68,6 +70,15 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
         tracing::info!(sku = %sale.sku, sale = %sale.id, left = sale.unsold(), "the counter of a sale was made");
     }
     Ok(installed)
+}
+
+/// Ends a sale that Redis has ended. The end is committed before Redis hears of it. So Postgres shows it now, or has
+/// lost it.
+async fn end(pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
+    if db::flash_sale::close_again(pg, sale.id).await? {
+        tracing::warn!(sku = %sale.sku, "Postgres has lost the end of a sale: the sale is closed again");
+    }
+    Ok(false)
 }
 
 /// Loads the units of every customer, and the stored reservations. A rejected one may be asked for again.

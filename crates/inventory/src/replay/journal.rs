@@ -56,8 +56,8 @@ pub enum JournalError {
     },
     /// The file belongs to other order lines.
     #[error(
-        "{path} has settled {line}, which is no line of the orders: they were changed since, or another version of \
-         `inventory replay` wrote the file, so nobody can tell which of them are settled; name another state file"
+        "{path} has settled {line}, which is no line of the orders: they were changed since, so nobody can tell which of \
+         them are settled; give the orders as they were, or name another state file to apply all of them"
     )]
     OtherOrders {
         /// The file.

@@ -8,7 +8,7 @@ local run = current_run()
 local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'generation', 'since')
 local id, state = sale[1], sale[2]
 local now = tonumber(redis.call('TIME')[1])
-if id and tonumber(id) > tonumber(ARGV[1]) then return {'closed'} end
+if id and tonumber(id) > tonumber(ARGV[1]) then return {'later', id} end
 if id == ARGV[1] then
   if state == 'closed' then return {'closed'} end
   if sale[3] == run and state ~= 'entered' then

@@ -71,17 +71,20 @@ async fn a_sale_whose_end_postgres_has_lost_is_closed_again() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
     let close = include_str!("../../../src/flash/lua/close.lua");
-    // The second time Redis knows a later sale.
-    for (last, quantity) in [("1", 7), ("3", 5)] {
+    let close = |last| [&["EVAL", close, "4"], &late::KEYS[..], &[last]].concat();
+    // The second time Redis knows a later sale, and the third time one that is open.
+    let opened = vec!["HSET", late::KEYS[0], "id", "9"];
+    for (ended, quantity) in [(close("1"), 7), (close("3"), 5), (opened, 3)] {
         instance.put("A", quantity + 2).await;
         open(&instance, "A", 3, 3).await;
         reserved(&instance, "ann", 2).await;
         until("it is stored", async || stage.count(OPEN).await == 2).await;
-        stage.redis.command(&[&["EVAL", close, "4"], &late::KEYS[..], &[last]].concat()).await.unwrap();
+        stage.redis.command(&ended).await.unwrap();
         until("it is closed", async || instance.get("/flash/A").await.json()["state"] == "closed").await;
         assert_eq!(instance.get("/stock/A").await.json()["quantity"], quantity);
     }
-    assert_eq!(instance.log().matches("Postgres has lost the end of a sale").count(), 2, "{}", instance.log());
+    assert_eq!(instance.log().matches("Postgres has lost the end of a sale").count(), 3, "{}", instance.log());
+    assert_eq!(reserve(&instance, "A", "bob", 1, None).await.problem(), "sale-closed");
     assert_conserved(&stage).await;
 }
 
