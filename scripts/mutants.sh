@@ -54,7 +54,7 @@ if ! command -v git >/dev/null; then
   $check && { echo "mutants: SKIPPED, since git is missing: install it to see which patches apply"; exit 0; }
   echo "git is missing: install it" >&2; exit 1
 fi
-if ! $check && ! $list; then
+if ! $check; then
   { [ "${BASH_VERSINFO[0]}" -ge 4 ] && command -v flock && command -v timeout; } >/dev/null ||
     { echo "a run needs bash 4 or newer, flock and timeout (brew install bash flock coreutils)" >&2; exit 1; }
 fi

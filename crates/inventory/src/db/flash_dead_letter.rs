@@ -30,7 +30,6 @@ pub struct DeadLetter<'a> {
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.insert"))]
 pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> Result<(), sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query(
         "with dropped as (
              delete from flash_dead_letter
@@ -59,7 +58,6 @@ pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> R
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.has"))]
 pub async fn has(executor: impl PgExecutor<'_>, reservation: &str) -> Result<bool, sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query_scalar("select exists (select from flash_dead_letter where reservation = $1)")
         .bind(reservation)
         .fetch_one(executor)

@@ -68,7 +68,6 @@ impl FromRow<'_, PgRow> for Stored {
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.known"))]
 pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMap<String, Decided>, sqlx::Error> {
-    // language=PostgreSQL
     let rows: Vec<(String, bool, i64)> =
         sqlx::query_as("select id, stored, generation from flash_reservation where id = any($1)")
             .bind(ids)
@@ -84,7 +83,6 @@ pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMa
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku, id: &str) -> Result<Option<Stored>, sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query_as(
         "select id, customer, quantity, stored, generation from flash_reservation
          where id = $2 and exists (select from flash_sale where flash_sale.id = sale and sku = $1)",
@@ -107,7 +105,6 @@ pub async fn page(
     after: &str,
     limit: i64,
 ) -> Result<Vec<Stored>, sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query_as(
         "select id, customer, quantity, stored, generation from flash_reservation
          where sale = $1 and stored and id > $2 order by id limit $3",
@@ -133,7 +130,6 @@ pub async fn store(
 ) -> Result<bool, sqlx::Error> {
     let units: i64 = reservations.iter().map(|reservation| reservation.quantity).sum();
     let (ids, customers, quantities, generations) = columns(reservations);
-    // language=PostgreSQL
     let stored = sqlx::query(
         "with room as (
              update flash_sale set stored = stored + $2
@@ -171,7 +167,6 @@ pub async fn reject(
     reservations: &[&Reservation],
 ) -> Result<(), sqlx::Error> {
     let (ids, customers, quantities, generations) = columns(reservations);
-    // language=PostgreSQL
     sqlx::query(
         "insert into flash_reservation (id, sale, customer, quantity, stored, generation)
          select new.id, $1, new.customer, new.quantity, false, new.generation

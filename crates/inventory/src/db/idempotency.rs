@@ -40,7 +40,6 @@ impl FromRow<'_, PgRow> for Stored {
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.find"))]
 pub async fn find(connection: &mut PgConnection, key: &str) -> Result<Option<Stored>, sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query_as("select fingerprint, status, body from idempotency where key = $1 and expires_at > now()")
         .bind(key)
         .fetch_optional(connection)
@@ -63,7 +62,6 @@ pub async fn insert(
     // Postgres knows no shorter times than microseconds.
     let microseconds = i64::try_from(ttl.as_micros()).map_err(undecodable)?;
     let ttl = PgInterval { microseconds, ..PgInterval::default() };
-    // language=PostgreSQL
     let inserted = sqlx::query(
         "insert into idempotency as i (key, fingerprint, status, body, expires_at)
          values ($1, $2, $3, $4, now() + $5::interval)
@@ -90,7 +88,6 @@ pub async fn insert(
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.sweep"))]
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     // Rows that another instance sweeps, or that are being overwritten, are left alone.
-    // language=PostgreSQL
     let swept = sqlx::query(
         "delete from idempotency
          where key in (select key from idempotency where expires_at <= now()

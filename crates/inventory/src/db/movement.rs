@@ -44,7 +44,6 @@ pub async fn page(
     before: Option<i64>,
     limit: i64,
 ) -> Result<Vec<Movement>, sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query_as(
         "select id, kind, delta, quantity, version, reference, fencing_token, created_at
          from movement

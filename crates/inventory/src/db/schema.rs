@@ -34,7 +34,6 @@ pub static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
 /// Any other error of the database.
 pub async fn is_current(pool: &PgPool) -> Result<bool, sqlx::Error> {
     let newest = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default();
-    // language=PostgreSQL
     let current = sqlx::query_scalar(
         "select exists (select from _sqlx_migrations where version = $1 and success)
             and exists (select from stockade.schema_version where version >= $2)",
@@ -55,7 +54,6 @@ pub async fn is_current(pool: &PgPool) -> Result<bool, sqlx::Error> {
 ///
 /// The error of the database.
 pub async fn encoding(pool: &PgPool) -> Result<String, sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query_scalar("select current_setting('server_encoding')").fetch_one(pool).await
 }
 

@@ -9,7 +9,6 @@ use sqlx::{PgConnection, PgExecutor};
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "sku_filter.announce"))]
 pub async fn announce(executor: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query("insert into sku_filter default values on conflict do nothing").execute(executor).await.map(drop)
 }
 
@@ -22,6 +21,5 @@ pub async fn announce(executor: impl PgExecutor<'_>) -> Result<(), sqlx::Error> 
 pub async fn is_announced(transaction: &mut PgConnection) -> Result<bool, sqlx::Error> {
     // The lock conflicts with the insert above, and not with itself. language=PostgreSQL
     sqlx::query("lock table sku_filter in share mode").execute(&mut *transaction).await?;
-    // language=PostgreSQL
     sqlx::query_scalar("select exists (select from sku_filter)").fetch_one(transaction).await
 }

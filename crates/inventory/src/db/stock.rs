@@ -40,7 +40,6 @@ impl FromRow<'_, PgRow> for Stock {
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Stock>, sqlx::Error> {
-    // language=PostgreSQL
     sqlx::query_as("select sku, quantity, version, updated_at from stock where sku = $1")
         .bind(sku.as_str())
         .fetch_optional(executor)
@@ -55,7 +54,6 @@ pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sto
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find_all"))]
 pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec<Stock>, sqlx::Error> {
     let skus: Vec<_> = skus.iter().map(|sku| sku.as_str().to_owned()).collect();
-    // language=PostgreSQL
     sqlx::query_as("select sku, quantity, version, updated_at from stock where sku = any($1)")
         .bind(skus)
         .fetch_all(executor)
@@ -69,7 +67,6 @@ pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.latest"))]
 pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku>, sqlx::Error> {
-    // language=PostgreSQL
     let skus = sqlx::query_scalar("select sku from stock order by version desc limit $1").bind(limit);
     let skus: Vec<String> = skus.fetch_all(executor).await?;
     skus.iter().map(|sku| Sku::new(sku).map_err(undecodable)).collect()
@@ -87,7 +84,6 @@ pub async fn insert(
     quantity: Quantity,
     line: &Line<'_>,
 ) -> Result<Stock, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = with_its_line!(
         "insert into stock (sku, quantity) values ($1, $2) returning sku, quantity, version, updated_at"
     );
@@ -106,7 +102,6 @@ pub async fn update(
     quantity: Quantity,
     line: &Line<'_>,
 ) -> Result<Stock, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = with_its_line!(
         "update stock set quantity = $2, version = nextval('stock_version'), updated_at = now()
          where sku = $1
@@ -122,7 +117,6 @@ pub async fn update(
 /// The error of the database; [`sqlx::Error::RowNotFound`] when there is no such row.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.delete"))]
 pub async fn delete(connection: &mut PgConnection, sku: &Sku, line: &Line<'_>) -> Result<u64, sqlx::Error> {
-    // language=PostgreSQL
     const SQL: &str = with_its_line!(
         "delete from stock where sku = $1
          returning sku, $2::bigint as quantity, nextval('stock_version') as version, updated_at"
@@ -157,7 +151,6 @@ async fn change(
 pub async fn page(executor: impl PgExecutor<'_>, after: Option<&Sku>, limit: i64) -> Result<Vec<Stock>, sqlx::Error> {
     // No SKU is the empty text, which sorts before every other.
     let after = after.map_or("", Sku::as_str);
-    // language=PostgreSQL
     sqlx::query_as(
         r#"select sku, quantity, version, updated_at from stock where sku > $1 order by sku collate "C" limit $2"#,
     )
@@ -201,7 +194,6 @@ pub async fn search(
 ) -> Result<Vec<Traced>, sqlx::Error> {
     // No SKU with this prefix comes after it: a SKU has no more characters, and none is greater.
     let last = format!("{prefix}{}", "\u{10ffff}".repeat(Sku::MAX_CHARS));
-    // language=PostgreSQL
     sqlx::query_as(
         r#"select sku, quantity, version, updated_at, array(
                select quantity from movement where movement.sku = stock.sku order by id desc limit $5

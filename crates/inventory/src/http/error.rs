@@ -77,6 +77,8 @@ impl From<Rejection> for Problem {
             Refused::LockTimeout => Self::with_retry_after(ProblemType::LockTimeout, retry_after),
             Refused::QueueFull => Self::with_retry_after(ProblemType::QueueFull, retry_after),
             Refused::NestedLock => ProblemType::NestedLock.into(),
+            // No retry helps: a foreign value stands in place of a lock.
+            Refused::LockStoreUnavailable if rejection.retry_after().is_none() => ProblemType::Internal.into(),
             Refused::LockStoreUnavailable => Self::with_retry_after(ProblemType::LockStoreUnavailable, retry_after),
             Refused::FenceStale => ProblemType::FenceStale.into(),
             Refused::FenceBusy => ProblemType::FenceBusy.into(),

@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
-use stockade::cache::{WarmReport, WarmState, bloom::BloomStats};
+use stockade::cache::{CacheStats, WarmReport, WarmState, bloom::BloomStats};
 
 use crate::{app::App, domain::Sku, http::Problem};
 
@@ -10,29 +10,8 @@ use crate::{app::App, domain::Sku, http::Problem};
 pub(super) struct View {
     name: &'static str,
     degraded: bool,
-    /// Whether values in Redis are trusted. They always are, except after a restart of Redis with `CACHE_MODE=strict`.
-    vouched_for: bool,
-    hits_local: u64,
-    hits_redis: u64,
-    stale: u64,
-    null: u64,
-    bloom_reject: u64,
-    load: u64,
-    collapsed: u64,
-    shed: u64,
-    error: u64,
-    loads_ok: u64,
-    loads_absent: u64,
-    loads_error: u64,
-    loads_timeout: u64,
-    loads_cancelled: u64,
-    loads_in_flight: u64,
-    reads_in_tx: u64,
-    fill_rejected: u64,
-    payloads_refused: u64,
-    fetching: usize,
-    local_entries: usize,
-    local_weight: u64,
+    #[serde(flatten)]
+    counts: CacheStats,
     warm_up: WarmUp,
     filter: Option<Filter>,
 }
@@ -80,32 +59,10 @@ impl From<WarmReport> for WarmUp {
 
 /// `GET /admin/cache`: the counts of the cache of this instance since its start.
 pub(super) async fn show(State(app): State<App>) -> Json<View> {
-    let stats = app.stocks.stats();
     Json(View {
         name: app.stocks.name(),
         degraded: app.stocks.is_degraded(),
-        vouched_for: stats.vouched_for,
-        hits_local: stats.hits_local,
-        hits_redis: stats.hits_redis,
-        stale: stats.stale,
-        null: stats.null,
-        bloom_reject: stats.bloom_reject,
-        load: stats.load,
-        collapsed: stats.collapsed,
-        shed: stats.shed,
-        error: stats.error,
-        loads_ok: stats.loads_ok,
-        loads_absent: stats.loads_absent,
-        loads_error: stats.loads_error,
-        loads_timeout: stats.loads_timeout,
-        loads_cancelled: stats.loads_cancelled,
-        loads_in_flight: stats.loads_in_flight,
-        reads_in_tx: stats.reads_in_tx,
-        fill_rejected: stats.fill_rejected,
-        payloads_refused: stats.payloads_refused,
-        fetching: stats.fetching,
-        local_entries: stats.local_entries,
-        local_weight: stats.local_weight,
+        counts: app.stocks.stats(),
         warm_up: app.warm_up.report().into(),
         filter: app.filter.as_ref().map(|filter| filter.stats().into()),
     })

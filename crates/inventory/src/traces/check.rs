@@ -36,7 +36,13 @@ pub(super) fn all(endpoint: &str) -> Result<(), ConfigError> {
         "use http://HOST:4318; spans are sent without TLS, so put a collector beside the service that speaks it";
     one(endpoint, is_plain, "not http://", remedy).map_err(|error| ConfigError { value: None, ..error })?;
     for name in NUMBERS {
-        one(name, |value| value.parse::<u64>().is_ok(), "no whole number", "use digits only; times are milliseconds")?;
+        let is_number = |value: &str| value.parse::<u64>().is_ok_and(|number| number > 0);
+        one(name, is_number, "no whole number above 0", "use digits only; times are milliseconds")?;
+    }
+    for name in ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"] {
+        let is_pairs = |value: &str| value.split(',').all(|pair| pair.contains('='));
+        let checked = one(name, is_pairs, "no list of headers", "use NAME=VALUE pairs with commas between them");
+        checked.map_err(|error| ConfigError { value: None, ..error })?;
     }
     one(SAMPLER, |value| SAMPLERS.contains(&value), "no such sampler", format!("use one of {}", SAMPLERS.join(", ")))?;
     if value(SAMPLER).is_some_and(|sampler| sampler.ends_with("traceidratio")) {

@@ -5,11 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::{
-    contract,
-    instance::{ADMIN_TOKEN, Instance},
-    project, text,
+use super::{contract, project, text};
+use crate::{
+    stage::{ADMIN_TOKEN, Instance, Stage},
+    support::fleet,
 };
+
+/// An instance that is ready. On a busy machine Redis may be slow, and these tests only look at what is exposed.
+pub(super) async fn one(stage: &Stage) -> Instance {
+    fleet(stage, 1, &[("REDIS_TIMEOUT", "2s")]).await.remove(0)
+}
 
 /// Labels of every series, by the name of its metric.
 async fn scrape(instance: &Instance) -> BTreeMap<String, BTreeSet<String>> {
@@ -28,7 +33,8 @@ async fn scrape(instance: &Instance) -> BTreeMap<String, BTreeSet<String>> {
 
 #[tokio::test]
 async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_test() {
-    let instance = Instance::start().await;
+    let stage = Stage::start().await;
+    let instance = one(&stage).await;
     let http = Client::new();
     // The PUTs come first, since the other requests need the stock that they create.
     let (of_sale, mut requests): (BTreeSet<_>, Vec<_>) = split(requests_of_the_load_test());

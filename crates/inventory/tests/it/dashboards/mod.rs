@@ -4,7 +4,6 @@
 mod annotations;
 mod compose;
 mod contract;
-mod instance;
 mod live;
 mod panels;
 mod prometheus;

@@ -13,12 +13,12 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    instance::Instance,
-    live::{is_of_a_sale, is_operators, request_for, requests_of_the_load_test},
+    live::{is_of_a_sale, is_operators, one, request_for, requests_of_the_load_test},
     project,
     rules::{has, values},
     targets,
 };
+use crate::stage::{Instance, Stage};
 
 /// The limit for each wait. Only a failing test reaches it.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -90,7 +90,8 @@ async fn every_panel_and_every_recording_rule_has_data_and_no_alert_fires_for_a_
     if !has("prometheus") {
         return;
     }
-    let instance = Instance::start().await;
+    let stage = Stage::start().await;
+    let instance = one(&stage).await;
     let prometheus = Prometheus::start(&instance).await;
     let (http, begun) = (Client::new(), Instant::now());
     let mut requests: Vec<_> = requests_of_the_load_test().into_iter().collect();
