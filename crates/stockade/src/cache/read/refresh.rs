@@ -71,7 +71,10 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                     }
                 }
             }
-            Step::Serve(entry) => return drop(self.local.put_found(attempt.reservation, name, entry)),
+            Step::Serve(entry) => {
+                self.local.put_found(attempt.reservation, name, entry);
+                return;
+            }
             // Another process loads, a load failed a moment ago, or nothing can be stored now.
             _ => {}
         }
