@@ -89,7 +89,7 @@ async fn asks_now_and_then(server: &World, caches: &[&Stocks]) {
 async fn a_refresh_that_redis_refuses_is_asked_for_now_and_then() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
-    let ttl = Duration::from_secs(6);
+    let ttl = Duration::from_secs(10);
     let stocks = process(&server).await.ttl(ttl..=ttl).local(1 << 20).early_refresh(1e9).on(&database).await;
     eventually("it is in the process", || async { get(&stocks, "a").await.info.source == Source::Local }).await;
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
@@ -97,6 +97,11 @@ async fn a_refresh_that_redis_refuses_is_asked_for_now_and_then() {
     asks_now_and_then(&server, &[&stocks]).await;
     assert_eq!(database.loads(), 1, "it was loaded again");
     server.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
+    eventually("it is asked for again", || async {
+        assert_ne!(get(&stocks, "a").await.info.source, Source::Load, "it expired");
+        database.loads() == 2
+    })
+    .await;
     server.end().await;
 }
 
@@ -111,6 +116,7 @@ async fn a_refresh_that_another_process_makes_is_asked_for_now_and_then() {
         eventually("it is in the process", || async { get(stocks, "a").await.info.source == Source::Local }).await;
     }
     let gate = database.shut();
+    database.write("a", Some(8));
     eventually("one of them loads it again", || async {
         get(&one, "a").await;
         database.running.load(Ordering::SeqCst) == 1
@@ -119,6 +125,12 @@ async fn a_refresh_that_another_process_makes_is_asked_for_now_and_then() {
     asks_now_and_then(&server, &[&one, &two]).await;
     database.open();
     gate.add_permits(1);
+    eventually("the other asks again, and takes the new value", || async {
+        let found = get(&two, "a").await;
+        assert_eq!(found.info.source, Source::Local, "it expired");
+        quantity(&found) == Some(8)
+    })
+    .await;
     server.end().await;
 }
 
