@@ -5,13 +5,16 @@ use std::{collections::HashSet, time::Duration};
 use futures_util::{StreamExt, stream};
 use reqwest::StatusCode;
 use stockade_testbed::RedisServer;
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 use super::{assert_conserved, open, reservation_at, reserve, until_closed, until_open};
 use crate::{
     stage::{Answer, Stage},
     support::{alone, blocked, figure, fleet, within},
 };
+
+/// The limit for each wait. Only a failing test reaches it.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// The numbers of requests and of units. `FLASH_REQUESTS=20000` makes a long run.
 fn scale() -> (usize, i64) {
@@ -41,24 +44,28 @@ async fn three_kills_oversell_nothing_and_store_every_acknowledged_reservation_o
         let urls = [first.url.clone(), second.url.clone()];
         async move {
             let (customer, key) = (format!("customer-{}", number % 300), format!("request-{number}"));
+            let began = Instant::now();
             for attempt in 0_usize.. {
                 let url = urls.get((number + attempt) % 3).filter(|_| attempt < 2).unwrap_or(&third.url);
                 let request = reservation_at(third, url, &customer, &key);
-                match request.send().await {
+                let answer = request.send().await;
+                match answer {
                     Ok(response) if response.status() == StatusCode::CREATED => {
                         let id = Answer::of(response).await.json()["id"].as_str().unwrap().to_owned();
                         return told.lock().await.push(id);
                     }
                     Ok(response) if response.status() == StatusCode::CONFLICT => return,
-                    _ => tokio::time::sleep(Duration::from_millis(20)).await,
+                    _ => {
+                        assert!(began.elapsed() < LIMIT, "{key} is still not decided: {answer:?}");
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
                 }
             }
         }
     });
     let kills = async {
         for (part, who) in [(5, 0), (3, 1), (2, 2)] {
-            let limit = Duration::from_secs(120);
-            within(limit, "a part is sold", async || made().await >= units / part).await;
+            within(LIMIT, "a part is sold", async || made().await >= units / part).await;
             match who {
                 0 => first.kill_under_way(),
                 1 => second.kill_under_way(),

@@ -15,6 +15,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use sqlx::{Postgres, Transaction};
+use tokio::time::Instant;
 
 use crate::{
     stage::{Answer, Instance, Stage},
@@ -22,6 +23,8 @@ use crate::{
 };
 
 const LATER: &str = "2999-01-01T00:00:00Z";
+/// The limit for most waits. Only a failing test reaches it.
+const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn open(instance: &Instance, sku: &str, quantity: i64, per_customer: i64) -> Answer {
     let body = json!({ "quantity": quantity, "per_customer": per_customer, "ends_at": LATER });
@@ -59,7 +62,7 @@ async fn close(instance: &Instance, sku: &str) -> Answer {
 
 /// Waits until the counter of `A` can be used.
 pub(crate) async fn until_open(instance: &Instance) {
-    within(Duration::from_secs(20), "the counter was made", async || {
+    within(LIMIT, "the counter was made", async || {
         let answer = instance.get("/flash/A").await;
         answer.status.is_success() && answer.json()["state"] == "open"
     })
@@ -89,6 +92,7 @@ pub(crate) async fn reserved(instance: &Instance, customer: &str, quantity: i64)
 
 /// The answer of an instance once it has a connection to a Redis that was killed or replaced.
 async fn reserve_when_connected(instance: &Instance, customer: &str, quantity: i64) -> Answer {
+    let began = Instant::now();
     loop {
         let answer = reserve(instance, "A", customer, quantity, None).await;
         let is_decided = answer.status == StatusCode::CREATED
@@ -96,6 +100,7 @@ async fn reserve_when_connected(instance: &Instance, customer: &str, quantity: i
         if is_decided {
             return answer;
         }
+        assert!(began.elapsed() < LIMIT, "{answer:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -109,7 +114,7 @@ async fn hold_sales(stage: &Stage) -> Transaction<'_, Postgres> {
 
 /// Waits until so many units are stored and nothing is left in the stream of `A`.
 pub(crate) async fn until_stored(stage: &Stage, units: i64) {
-    within(Duration::from_secs(20), "stored", async || {
+    within(LIMIT, "stored", async || {
         stage.count("select sum(stored)::bigint from flash_sale").await == units
             && stage.redis.command(&["XLEN", "inventory:flash:{A}:stream"]).await.unwrap() == "0"
     })
