@@ -7,13 +7,17 @@ use std::{
 
 use stockade::{Cache, Redis};
 use stockade_testbed::{Fault, Proxy};
-use tokio::{runtime, task::JoinSet, time::sleep};
+use tokio::{
+    runtime,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use super::support::{
     Database, Loading, caught_up, crowd, ended, eventually, held_load, one_read, process, quantity, reading, sku,
     stored,
 };
-use crate::world::World;
+use crate::{redis_traffic::calls, world::World};
 
 #[tokio::test]
 async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_before_it() {
@@ -71,9 +75,12 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     let asked = Arc::clone(&server);
     let both_there = async move {
         // One HGET for each reader, and two by the script of the first fill.
-        while !asked.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_hget:calls=4,") {
-            sleep(Duration::from_millis(5)).await;
-        }
+        let four_calls = async {
+            while calls(&asked).await.get("hget").is_none_or(|count| *count < 4) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(30), four_calls).await.expect("both have asked");
         sleep(WAY + WAY / 5).await;
     };
     outside.spawn(both_there).await.unwrap();
