@@ -218,19 +218,19 @@ async fn a_load_that_takes_too_long_is_given_up_and_hands_over() {
 #[tokio::test]
 async fn the_rate_of_loads_is_limited_over_all_caches_that_share_limits() {
     let server = World::start().await;
-    let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
-    let limits = Limits::new(8, NonZeroU32::new(2));
+    let database = Database::with(&[("a", 1), ("b", 2)]);
+    let limits = Limits::new(8, NonZeroU32::new(1));
     let redis = Redis::connect(server.url()).await.unwrap().namespace("shop");
     let build = |name| stockade::Cache::builder(&redis).name(name).limits(&limits).on(&database);
     let (first, second) = (build("first").await, build("second").await);
+    let second_load = Duration::from_secs(1);
+    let began = Instant::now();
     get(&first, "a").await;
-    get(&second, "b").await;
-    let refused = first.get(&sku("c")).await;
-    assert!(
-        matches!(refused, Err(CacheError::Shed { retry_after }) if retry_after <= Duration::from_secs(1)),
-        "{refused:?}"
-    );
+    let refused = second.get(&sku("b")).await;
+    let is_refused = matches!(refused, Err(CacheError::Shed { retry_after }) if retry_after <= second_load);
+    // On a machine that stood still for so long, the next load may begin.
+    assert!(is_refused || began.elapsed() >= second_load, "{refused:?}");
+    eventually("its turn comes", || async { second.get(&sku("b")).await.is_ok() }).await;
     assert_eq!(database.loads(), 2);
-    eventually("its turn comes", || async { first.get(&sku("c")).await.is_ok() }).await;
     server.end().await;
 }

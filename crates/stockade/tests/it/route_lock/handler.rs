@@ -218,8 +218,8 @@ async fn a_handler_that_holds_too_long_is_ended_and_answered() {
     }
 }
 
-/// A handler that reports that its commit is on its way, and ends when it may go on.
-fn committing(locks: &Locks, work: &Work) -> Router {
+/// A handler that reports that its commit is on its way, and ends when it may go on or after `commit_timeout`.
+fn committing(locks: &Locks, work: &Work, commit_timeout: Duration) -> Router {
     let commit = {
         let work = work.clone();
         async move |fence: Fence| {
@@ -227,14 +227,14 @@ fn committing(locks: &Locks, work: &Work) -> Router {
             work.run().await
         }
     };
-    let lock = RouteLock::by::<Sku>(locks).max_hold(SHORT).commit_timeout(2 * SHORT);
+    let lock = RouteLock::by::<Sku>(locks).max_hold(SHORT).commit_timeout(commit_timeout);
     Router::new().route("/stock/{sku}", post(commit).route_layer(lock))
 }
 
 #[tokio::test]
 async fn a_handler_that_commits_past_its_time_gives_its_real_answer() {
     let (locks, work) = (Locks::memory(), Work::default());
-    let app = committing(&locks, &work);
+    let app = committing(&locks, &work, LIMIT);
     let commit = async {
         tokio::time::sleep(SHORT + SHORT / 2).await;
         assert!(!is_free(&locks, "1").await, "the lock was given up while the commit was on its way");
@@ -248,7 +248,7 @@ async fn a_handler_that_commits_past_its_time_gives_its_real_answer() {
 #[tokio::test]
 async fn a_commit_that_does_not_end_is_answered_as_unknown() {
     let (locks, work) = (Locks::memory(), Work::default());
-    let answer = send(&committing(&locks, &work), request(Method::POST, "/stock/1")).await;
+    let answer = send(&committing(&locks, &work, 2 * SHORT), request(Method::POST, "/stock/1")).await;
     assert_eq!(answer.refusal(503, "outcome-unknown")["applied"], Value::Null);
     assert!(!answer.headers.contains_key("retry-after"));
     idle(&locks).await;

@@ -193,18 +193,20 @@ async fn stamps_are_forgotten_once_no_value_can_be_older() {
     for number in 0..50 {
         stocks.invalidate_tag(&number.to_string()).await.unwrap();
     }
-    assert!(tags_known(&server).await <= 50);
+    assert!((1..=50).contains(&tags_known(&server).await));
     // Together the lease, lifetime and grace of a value are 600 ms.
     eventually("the stamps are old", || async {
         stocks.invalidate_tag("again").await.unwrap();
         tags_known(&server).await == 1
     })
     .await;
-    get(&stocks, "a").await;
     let began = Instant::now();
+    get(&stocks, "a").await;
     while began.elapsed() < ttl / 2 {
         stocks.invalidate_tag("again").await.unwrap();
-        assert!(matches!(source(&stocks, "a").await, Source::Redis), "what was forgotten cost a value that is younger");
+        let is_kept = source(&stocks, "a").await == Source::Redis;
+        // On a machine that stood still for so long, the value may have expired.
+        assert!(is_kept || began.elapsed() >= ttl, "what was forgotten cost a value that is younger");
     }
     server.end().await;
 }
