@@ -100,7 +100,7 @@ impl RedisCluster {
         let mut left = Leftovers::default();
         for node in self.nodes().iter().filter(|node| node.pid() != 0) {
             // A replica has the same keys as its primary.
-            if node.is_primary().await {
+            if node.command(&["ROLE"]).await?.lines().next() == Some("master") {
                 left = left.keys_on(node).await?;
             }
             left = left.channels_on(node).await?.clients_on(node).await?;
