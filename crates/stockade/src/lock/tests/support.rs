@@ -41,7 +41,8 @@ pub(super) async fn idle(locks: &Locks) {
 pub(super) struct Faulty {
     store: MemoryStore,
     acquires: AtomicUsize,
-    renewals: Mutex<Vec<String>>,
+    /// The keys of each call.
+    renewals: Mutex<Vec<Vec<String>>>,
     failures: AtomicUsize,
     hanging_renewal: Mutex<Option<String>>,
     hanging_releases: AtomicBool,
@@ -82,7 +83,13 @@ impl Faulty {
 
     /// How many renewals of a key were requested.
     pub(super) fn renewals(&self, key: &str) -> usize {
-        self.renewals.lock().unwrap().iter().filter(|renewed| *renewed == key).count()
+        self.renewals.lock().unwrap().iter().flatten().filter(|renewed| *renewed == key).count()
+    }
+
+    /// How many calls requested renewals, and how many renewals they requested.
+    pub(super) fn renewal_calls(&self) -> (usize, usize) {
+        let renewals = self.renewals.lock().unwrap();
+        (renewals.len(), renewals.iter().map(Vec::len).sum())
     }
 
     pub(super) fn fail_renewals(&self, times: usize) {
@@ -123,7 +130,7 @@ impl LockStore for Faulty {
     }
 
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {
-        self.renewals.lock().unwrap().extend(ownerships.iter().map(|ownership| ownership.key.to_string()));
+        self.renewals.lock().unwrap().push(ownerships.iter().map(|ownership| ownership.key.to_string()).collect());
         let hanging = self.hanging_renewal.lock().unwrap().clone();
         if ownerships.iter().any(|ownership| Some(ownership.key.as_str()) == hanging.as_deref()) {
             return pending().boxed();
