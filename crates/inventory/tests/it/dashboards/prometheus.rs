@@ -44,16 +44,29 @@ impl Prometheus {
         );
         let file = folder.path().join("prometheus.yml");
         std::fs::write(&file, config).unwrap();
-        // Prometheus does not accept port 0, so take a port that was free a moment ago.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = Command::new("prometheus");
-        command.arg(format!("--config.file={}", file.display())).arg(format!("--web.listen-address={address}"));
-        command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().unwrap();
-        let watchdog = Watchdog::over(process.id()).unwrap();
-        let url = format!("http://{address}/api/v1/");
-        Self { process, url, http: Client::new(), _folder: folder, _watchdog: watchdog }
+        let (http, begun) = (Client::new(), Instant::now());
+        for _ in 0..5 {
+            // Prometheus does not accept port 0, so take a port that was free a moment ago. If another program has
+            // taken the port since, Prometheus ends.
+            let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let mut command = Command::new("prometheus");
+            command.arg(format!("--config.file={}", file.display())).arg(format!("--web.listen-address={address}"));
+            command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut process = command.spawn().unwrap();
+            let watchdog = Watchdog::over(process.id()).unwrap();
+            while process.try_wait().unwrap().is_none() {
+                let ready = http.get(format!("http://{address}/-/ready")).timeout(Duration::from_secs(1));
+                let answer = ready.send().await;
+                if answer.is_ok_and(|answer| answer.status().is_success()) {
+                    let url = format!("http://{address}/api/v1/");
+                    return Self { process, url, http, _folder: folder, _watchdog: watchdog };
+                }
+                assert!(begun.elapsed() < LIMIT, "Prometheus is not ready");
+                sleep(Duration::from_millis(50)).await;
+            }
+        }
+        panic!("Prometheus ended five times before it was ready");
     }
 
     /// How many results a query has now; `None` if Prometheus does not answer.
