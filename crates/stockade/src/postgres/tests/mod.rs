@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, pending};
 use parking_lot::Mutex;
 use sqlx::PgPool;
 use stockade_testbed::PostgresServer;
@@ -37,10 +37,13 @@ impl Resource for Sku {
     }
 }
 
-/// A cache that records its invalidations. While `down` it never answers, like a frozen store.
+/// A cache that records its invalidations. While `down` an invalidation fails after a second, like a command to a
+/// frozen store.
 #[derive(Default)]
 struct Recorder {
     down: AtomicBool,
+    /// Whether no invalidation ever ends.
+    hangs: bool,
     seen: Mutex<Vec<String>>,
     /// The run of its store that no relay has vouched for.
     unsure: Mutex<Option<UnsureRun>>,
@@ -74,6 +77,9 @@ impl Invalidate for Recorder {
 
     fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Outcomes<()>> {
         Box::pin(async {
+            if self.hangs {
+                return pending().await;
+            }
             if self.down.load(Ordering::Acquire) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 return keys.iter().map(|_| Err(frozen())).collect();
@@ -232,6 +238,16 @@ async fn a_commit_whose_cache_is_frozen_answers_in_time_and_the_relay_catches_up
     until(async || rows(&pool).await == (1, 0)).await;
     assert_eq!(recorder.seen(), ["stock:a"]);
     relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_commit_leaves_a_cache_that_never_answers_to_the_relay() {
+    let (_server, pool) = database().await;
+    let cache = Invalidator(Arc::new(Recorder { hangs: true, ..Recorder::default() }));
+    // Twice as long as it may take on a machine that does not stall.
+    let limit = Duration::from_secs(20);
+    tokio::time::timeout(limit, commit(&pool, &cache, "a")).await.expect("the commit waits for the cache");
+    assert_eq!(rows(&pool).await, (1, 1));
 }
 
 #[tokio::test]
