@@ -108,7 +108,7 @@ impl Limits {
 
     /// Tells that the database answers, which a program has found out by other means than a load, for instance by a
     /// health check. After a failure only loads show whether it answers again, and while all reads are hits there are
-    /// none. Ends the pause of the loads if no load was tried although one might have been.
+    /// none. Ends the pause of the loads if no load was tried although one might have been, or if it said nothing.
     pub fn database_answered(&self) {
         self.0.breaker.answered();
     }

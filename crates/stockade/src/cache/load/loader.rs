@@ -119,6 +119,12 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         })
     }
 
+    /// How long a load waits for a place: half of the load time-out. Then the wait and the load together stay within the
+    /// caller's lease.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        self.time / 2
+    }
+
     async fn within_limits<T, M>(
         &self,
         admission: Option<Admission<'_>>,
@@ -130,11 +136,10 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         if self.closing.is_cancelled() {
             return Err(CacheError::ShuttingDown);
         }
-        // Half of the load time-out: then the wait and the load together stay within the caller's lease.
         let admission = match admission {
             Some(admission) => admission,
             None => {
-                let admitting = self.aborting.run_until_cancelled(self.limits.admit(self.time / 2));
+                let admitting = self.aborting.run_until_cancelled(self.limits.admit(self.longest_wait()));
                 let admission = admitting.await.ok_or(CacheError::ShuttingDown)?;
                 admission.map_err(|retry_after| CacheError::Shed { retry_after })?
             }

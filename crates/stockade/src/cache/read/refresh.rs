@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::Instrument;
 
 use crate::{
@@ -60,14 +60,17 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         match self.next_step(name, &attempt, reply, None) {
             Step::Load(Permit::Leased(stale)) => {
                 let leased = attempt.granted(stale);
-                // It takes a free place and does not queue, where readers would wait behind it.
-                match self.loader.limits.admit(Duration::ZERO).await {
-                    Ok(place) => {
+                // Not in the queue of the readers, who would wait behind it.
+                let wait = self.loader.longest_wait();
+                let admitting = timeout(wait, self.loader.limits.admit_spare());
+                match self.loader.aborting.run_until_cancelled(admitting).await {
+                    Some(Ok(place)) => {
                         let outcome = self.load_leased(Some(place), key, name, &pilot, leased).await;
                         return pilot.land(outcome);
                     }
-                    Err(retry_after) => {
-                        self.give_back(name, &leased.token, &CacheError::Shed { retry_after }, Loads::One).await;
+                    _ => {
+                        let shed = CacheError::Shed { retry_after: wait };
+                        self.give_back(name, &leased.token, &shed, Loads::One).await;
                     }
                 }
             }
