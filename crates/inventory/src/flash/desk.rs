@@ -6,7 +6,7 @@ use stockade::Redis;
 use tokio::sync::Notify;
 
 use super::{Asked, FlashError, Made, Sale, SaleId, counter::Counter, reconcile, waiters::Waiters};
-use crate::domain::Sku;
+use crate::{db, domain::Sku};
 
 /// How flash sales are run.
 #[derive(Clone, Copy, Debug)]
@@ -97,11 +97,20 @@ impl Flash {
 
     /// Asks the script about the sale that this process knows. If another sale is the current one by now, it asks once
     /// more, about that sale.
+    ///
+    /// A sale is in Postgres before it is in Redis. If Postgres has lost it, nobody would store what it lets in.
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
-    pub(crate) async fn reserve(&self, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
+    pub(crate) async fn reserve(&self, pg: &PgPool, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
         let known = self.0.sales.read().get(sku).copied();
         let mut answer = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await?;
         if let Answer::Other(current) = answer {
+            if known.is_none()
+                && let Ok(newest) = db::flash_sale::newest(pg, sku).await
+                && newest.is_none_or(|newest| newest.id < current)
+            {
+                self.0.counter.close(sku, current).await?;
+                return Ok(Answer::Closed);
+            }
             self.note(sku, current);
             answer = self.0.counter.reserve(sku, current, asked).await?;
         }

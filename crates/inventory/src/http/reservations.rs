@@ -106,7 +106,7 @@ pub(super) async fn reserve(
     let Reserve { customer, quantity } = body.value;
     let name = key.as_ref().map_or_else(Name::random, |key| Name::of_key(key.as_str()));
     let asked = Asked { customer, quantity, name };
-    let answer = match app.flash.reserve(&sku, &asked).await {
+    let answer = match app.flash.reserve(&app.pg, &sku, &asked).await {
         Ok(Answer::Reserved(one)) => made(&app, &sku, &asked, &one, false).await,
         Ok(Answer::Known(one)) => made(&app, &sku, &asked, &one, true).await,
         Ok(Answer::Closed | Answer::Unsettled | Answer::Other(_)) => look_back(&app, &sku, &asked, key.is_some()).await,

@@ -9,6 +9,8 @@ if not id or tonumber(id) <= tonumber(ARGV[1]) then
   redis.call('HSET', KEYS[1], 'id', ARGV[1], 'state', 'closed')
   redis.call('HDEL', KEYS[1], 'nonce', 'since')
   redis.call('EXPIRE', KEYS[1], 86400)
-  if left == 0 then redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4]) end
+end
+if left == 0 and redis.call('HGET', KEYS[1], 'state') == 'closed' then
+  redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
 end
 return left

@@ -16,7 +16,7 @@ const CUSTOMERS: u32 = 300;
 pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
     let customer = Customer::try_from(format!("customer-{}", rand::rng().random_range(0..CUSTOMERS)))?;
     let asked = Asked { customer, quantity: Units::new(1)?, name: Name::random() };
-    match world.flash.reserve(&world.product, &asked).await {
+    match world.flash.reserve(&world.postgres, &world.product, &asked).await {
         Ok(Answer::Reserved(_)) => Ok(Sale::Sold),
         Err(FlashError::SoldOut) => Ok(Sale::SoldOut),
         other => Err(format!("the flash sale answered {other:?}").into()),

@@ -87,6 +87,14 @@ async fn a_sale_whose_end_postgres_has_lost_is_closed_again() {
     }
     assert_eq!(instance.log().matches("Postgres has lost the end of a sale").count(), 3, "{}", instance.log());
     assert_conserved(&stage).await;
+
+    open(&instance, "A", 3, 3).await;
+    execute(&stage.pool, "delete from flash_sale where closed_at is null").await;
+    within(Duration::from_secs(20), "a sale that Postgres has lost is closed", async || {
+        let answer = reserve(&instance, "A", "bob", 1, None).await;
+        answer.status == StatusCode::CONFLICT && answer.problem() == "sale-closed"
+    })
+    .await;
 }
 
 /// The units that are stored for the sale that is open.
