@@ -80,7 +80,7 @@ impl Breaker {
     }
 
     /// The server was found to work by other means than a call. Closes a breaker that would let the next call through: no
-    /// call has come since. While calls come, they decide.
+    /// call has come since, or it said nothing about the server. While calls come, they decide.
     pub(crate) fn answered(&self) {
         let mut state = self.shared.lock();
         let waits = match *state {

@@ -42,16 +42,12 @@ impl Tx {
             self.invalidate_alone().await;
             return Err(CommitError::Ended);
         }
-        self.apply().await
-    }
-
-    /// Whether COMMIT may be sent. Without a fence, only the request that it is handled in can rule it out.
-    fn may_commit(&self, writes: Option<&Fence>) -> Result<(), CommitError> {
-        match writes {
-            Some(fence) => may_send(fence),
-            None if self.fences.is_empty() && !handler_commits() => Err(CommitError::Closed),
-            None => Ok(()),
+        // Without a fence, only the request that it is handled in can rule its commit out.
+        if self.fences.is_empty() && !handler_commits() {
+            let _ = self.inner.rollback().await;
+            return Err(CommitError::Closed);
         }
+        self.apply().await
     }
 
     /// [`Tx::commit`] of a transaction that the driver has not ended.
@@ -78,7 +74,7 @@ impl Tx {
         }
         // A transaction that only read applies nothing, so no answer may say that it perhaps did.
         let writes = self.fences.first().filter(|_| self.exclusive);
-        if let Err(refused) = self.may_commit(writes) {
+        if let Some(Err(refused)) = writes.map(may_send) {
             let _ = self.inner.rollback().await;
             self.invalidations.retract(intent).await;
             return Err(refused);

@@ -211,8 +211,8 @@ pub(super) async fn after(
     sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).bind(LOOK).fetch_all(executor).await
 }
 
-/// The id of the last of the next [`LOOK`] rows after `id`, if none of them is of these caches. `None` if there are fewer
-/// rows. In one statement, since other relays delete rows meanwhile, and then more rows are the next ones.
+/// The id of the last of the next [`LOOK`] rows after `id`, if none of them is of these caches, and `id` itself if one is.
+/// `None` if there are fewer rows, and none of these caches. In one statement, since other relays delete rows meanwhile, and then more rows are the next ones.
 pub(super) async fn without(
     executor: impl PgExecutor<'_>,
     caches: &[&'static str],

@@ -65,7 +65,7 @@ impl Route {
             {
                 Ok((unlocked(parts, body, Unlocked), None))
             }
-            Err(error) => Err(self.refused(error, mode).into()),
+            Err(error) => Err(self.refused(error).into()),
         }
     }
 
@@ -91,7 +91,7 @@ impl Route {
         let grant = acquired.map(|guard| Grant::Several(Arc::new(guard))).map_err(|error| match error {
             // The client has named too few or too many.
             LockError::Count { .. } => Problem::BadRequest.into(),
-            error => self.refused(error, Mode::Write),
+            error => self.refused(error),
         })?;
         Ok((Request::from_parts(parts, body.into()), Some(grant)))
     }
@@ -139,8 +139,8 @@ impl Route {
         acquired
     }
 
-    fn refused(&self, error: LockError, mode: Mode) -> Rejection {
-        let after = |position| self.pace.after(mode, position, self.settings.permits);
+    fn refused(&self, error: LockError) -> Rejection {
+        let after = |position| self.pace.after(position, self.settings.permits);
         match error {
             LockError::QueueFull { position, .. } => Rejection::from(error).with_retry_after(after(position)),
             LockError::Timeout { position, .. } => {

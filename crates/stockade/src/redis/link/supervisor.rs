@@ -199,13 +199,13 @@ async fn renamed(shared: &Shared, connection: &Arc<Connection>) {
     }
 }
 
-/// An attempt takes about ten round trips. A server that takes a large part of a command time-out for each is slow, and
-/// can be used all the same.
+/// An attempt takes about ten round trips. A server that takes nearly a command time-out for each is slow, and can be used
+/// all the same.
 async fn within_limit<T>(
     shared: &Shared,
     attempt: impl Future<Output = Result<T, HandshakeError>>,
 ) -> Result<T, HandshakeError> {
-    let limit = HANDSHAKE.max(shared.redis.timeout() * 4);
+    let limit = HANDSHAKE.max(shared.redis.timeout() * 10);
     timeout(limit, attempt).await.unwrap_or(Err(HandshakeError::Timeout))
 }
 

@@ -90,18 +90,16 @@ if waiting then
   end
 end
 
--- Removes some of those in the queue whose wait is over, from any place on up to the first whose wait is not. Processes
--- that died leave them, and while a waiter lives at the head nothing else meets them. Those who are refused next look
--- elsewhere in the queue.
+-- Removes some of those in the queue whose wait is over. Processes that died leave them, and while a waiter lives at the
+-- head nothing else meets them. Those who are refused next look elsewhere in the queue.
 local function thin(length)
   local from = now % length
   for _, owner in ipairs(redis.call('ZRANGE', Q, fmt(from), fmt(from + 15))) do
     local deadline = string.match(redis.call('HGET', W, owner) or '', '^%S+ (%d+)')
-    if deadline and tonumber(deadline) > now then
-      break
+    if not deadline or tonumber(deadline) <= now then
+      remove({ owner })
+      length = length - 1
     end
-    remove({ owner })
-    length = length - 1
   end
   return length
 end
