@@ -60,9 +60,11 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         match self.next_step(name, &attempt, reply, None) {
             Step::Load(Permit::Leased(stale)) => {
                 let leased = attempt.granted(stale);
-                // Not in the queue of the readers, who would wait behind it.
-                let wait = self.loader.longest_wait();
-                let admitting = timeout(wait, self.loader.limits.admit_spare());
+                // Not in the queue of the readers, who would wait behind it. While no load is tried, nobody waits for the
+                // lease either.
+                let limits = &self.loader.limits;
+                let wait = if limits.is_refusing() { Duration::ZERO } else { self.loader.longest_wait() };
+                let admitting = timeout(wait, limits.admit_spare());
                 match self.loader.aborting.run_until_cancelled(admitting).await {
                     Some(Ok(place)) => {
                         let outcome = self.load_leased(Some(place), key, name, &pilot, leased).await;
