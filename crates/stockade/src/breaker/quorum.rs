@@ -4,10 +4,10 @@ use parking_lot::Mutex;
 
 use super::{series::tell, state::number};
 
-/// The breakers of servers of which a quorum is enough.
+/// The breakers of the servers of a quorum.
 ///
-/// Each of them is shown as `redlock_node`. The name of the quorum shows what its calls meet: the state that so many of
-/// them are in, or in a better one.
+/// In the metric each of them is `redlock_node`. The quorum has a name of its own, and the best state that as many
+/// servers have as a quorum needs.
 #[derive(Debug)]
 pub(crate) struct Quorum {
     name: &'static str,

@@ -151,8 +151,8 @@ impl LocksBuilder {
     /// [`LockError::Busy`](super::LockError::Busy), with the time that is left.
     ///
     /// The time counts from the first process that met the run, and is kept on the server: a process that starts later
-    /// does not wait again. A new server is a new run, too, and so is one that has got its first replica, or was backed
-    /// up as a replica would be, to the next process that connects. Set the quarantine in every process.
+    /// does not wait again. A new server is a new run, too. So is a server after its first replica has connected, or
+    /// after a backup by `redis-cli --rdb`, for each process that connects later. Set the quarantine in every process.
     #[must_use]
     pub fn quarantine(mut self, quarantine: Duration) -> Self {
         self.redis.quarantine = quarantine;

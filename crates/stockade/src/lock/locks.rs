@@ -205,8 +205,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`], and [`LockError::Unsupported`] if the names of the keys were given to a store that has
-    /// no prefix to look for.
+    /// [`LockError::Unavailable`], and [`LockError::Unsupported`] on a quorum whose keys have names of the application's
+    /// own: there is no prefix to look for.
     pub async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {
         self.shared.store.list(limit).await
     }

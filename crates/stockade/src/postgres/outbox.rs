@@ -212,7 +212,9 @@ pub(super) async fn after(
 }
 
 /// The id of the last of the next [`LOOK`] rows after `id`, if none of them is of these caches, and `id` itself if one is.
-/// `None` if there are fewer rows, and none of these caches. In one statement, since other relays delete rows meanwhile, and then more rows are the next ones.
+/// `None` if there are fewer rows, and none of these caches.
+///
+/// This is one statement, because other relays delete rows meanwhile. A second look would count other rows.
 pub(super) async fn without(
     executor: impl PgExecutor<'_>,
     caches: &[&'static str],

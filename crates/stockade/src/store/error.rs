@@ -179,7 +179,7 @@ pub enum Unavailable {
     /// was not sent.
     #[error("too many commands of this process wait for the store: start fewer at once, or wait longer")]
     Crowded,
-    /// No connection. The command was not sent; of one that is repeated, such as a release, not the last time.
+    /// No connection. The command was not sent. One that is repeated, such as a release, may have been sent before.
     #[error("no connection")]
     Disconnected,
     /// The connection ended before the answer. The server may have executed the command.

@@ -106,9 +106,10 @@ impl Limits {
         }))
     }
 
-    /// Tells that the database answers, which a program has found out by other means than a load, for instance by a
-    /// health check. After a failure only loads show whether it answers again, and while all reads are hits there are
-    /// none. Ends the pause of the loads if no load was tried although one might have been, or if it said nothing.
+    /// Tells the limits that the database answers, as a health check has found out. While all reads are hits there are no
+    /// loads to show it, and the metric would say for hours that the database is given up.
+    ///
+    /// Changes nothing while a load is refused or under way: the loads decide first.
     pub fn database_answered(&self) {
         self.0.breaker.answered();
     }

@@ -64,7 +64,7 @@ impl Sentinels {
 
     /// Asks all sentinels at once, and believes the answer with the latest failover. Waits for a majority: the first
     /// sentinel alone may be cut off from the others together with the old primary. Waits for the others too while
-    /// sentinels contradict one another, for instance since one of them was told another name of the same server.
+    /// sentinels contradict one another: one of them may know the same server by another name.
     pub(super) async fn look(&self) -> Result<Address, LookError> {
         let majority = self.majority();
         let mut asked: FuturesUnordered<_> = self.places.iter().map(|place| self.ask_once(place)).collect();
@@ -85,9 +85,9 @@ impl Sentinels {
         Ok(self.later(found))
     }
 
-    /// What is known, if it is of a later failover: a sentinel has announced it, of which those that answered have not
-    /// heard yet. Their majority is then no reason to go back. If all sentinels were set up anew and count failovers
-    /// from zero, [`reconsider`](Self::reconsider) finds out.
+    /// Returns the primary of the later failover: the one that was found, or the one that is known. The known one was
+    /// announced by one sentinel, and the others hear of it a moment later. Until then their majority is no reason to go
+    /// back. If all sentinels were set up anew and count failovers from zero, [`reconsider`](Self::reconsider) finds out.
     fn later(&self, found: &Address) -> Address {
         let mut later = found.clone();
         self.known.send_if_modified(|known| match known {
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(sentinels.later(&old), old);
         assert!(!sentinels.heard(new.clone()));
         assert_eq!(sentinels.later(&old), new);
-        assert_eq!(sentinels.later(&at("new", 0)), at("new", 0), "the sentinels count anew");
+        assert_eq!(sentinels.later(&at("new", 0)), at("new", 0), "the sentinels were set up anew");
         assert_eq!(sentinels.later(&at("newest", 1)), at("newest", 1));
     }
 

@@ -89,3 +89,19 @@ async fn an_inspection_says_where_a_value_is_and_who_loads_it_and_loads_nothing(
     eventually("it is back", || async { kept_absent(look(&three, "other").await.redis) }).await;
     server.end().await;
 }
+
+#[tokio::test]
+async fn a_load_without_a_limit_is_inspected_like_any_other() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 1)]);
+    let stocks = patient(&server.url()).await.load_timeout(Duration::MAX).on(&database).await;
+    let gate = database.shut();
+    let mut reads = crowd(&stocks, "a");
+    eventually("it is being loaded", || async { database.loads() == 1 }).await;
+    let seen = look(&stocks, "a").await;
+    assert!(seen.fetching && seen.lease.is_some(), "{seen:?}");
+    database.open();
+    gate.add_permits(1);
+    ended(&mut reads).await;
+    server.end().await;
+}

@@ -66,6 +66,26 @@ async fn after_the_soft_time_out_an_expired_value_does_and_the_load_goes_on() {
     server.end().await;
 }
 
+/// Both keys are one load, which later calls join.
+#[tokio::test]
+async fn calls_for_many_keys_do_not_wait_for_a_long_load_once_more() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7), ("b", 8)]);
+    let stocks = expiring(patient(&server.url()).await).soft_timeout(SOFT).batching(&database).on(&database).await;
+    let keys = ["a", "b"].map(sku);
+    assert!(stocks.get_many(&keys).await.iter().all(Result::is_ok));
+    tokio::time::sleep(TTL).await;
+    let gate = database.shut();
+    let stale = async || stocks.get_many(&keys).await.iter().all(|found| found.as_ref().unwrap().info.stale.is_some());
+    let began = Instant::now();
+    assert!(stale().await && began.elapsed() >= SOFT, "it did not wait");
+    let again = Instant::now();
+    assert!(stale().await && again.elapsed() < SOFT, "a load that takes long was waited for once more");
+    gate.close();
+    database.open();
+    server.end().await;
+}
+
 #[tokio::test]
 async fn after_the_hard_time_out_there_is_an_error_and_the_load_lands() {
     let server = World::start().await;

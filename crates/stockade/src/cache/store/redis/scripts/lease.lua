@@ -43,7 +43,7 @@ local e = own_call('HMGET', KEYS[1], 'v' .. s, 'tok' .. s, 'tokx' .. s, 'tokc' .
   'free' .. s)
 local v, tok, tokx, tokc, hold, fails, free = unpack(e)
 local current = epoch_now(KEYS[5], ARGV[9], ARGV[10], now)
-local outdated = v
+local stored = v
 local exp, at, epoch, stamp, tags = string.match(v or '', '^(%d+) (%d+) (%d+) (%d+ %d+) %l+ %S+ %d+\n(.-)\n\n')
 if not exp or tonumber(at) > now + 1000000 then
   -- A value from the future was loaded before the clock was set back, which would prolong its life.
@@ -52,7 +52,7 @@ elseif epoch ~= current or tags ~= '' and not tags_hold(KEYS[4], ARGV[7], stamp,
   -- An invalid value counts as dropped, together with its hold.
   v, hold = false, false
 end
-outdated = outdated and not v
+local outdated = stored and not v
 if ARGV[4] == 'miss' and v and tonumber(exp) > now then
   return {'HIT', now_text, v}
 end
