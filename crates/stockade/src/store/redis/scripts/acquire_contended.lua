@@ -94,14 +94,16 @@ end
 -- head nothing else meets them. Those who are refused next look elsewhere in the queue.
 local function thin(length)
   local from = now % length
-  for _, owner in ipairs(redis.call('ZRANGE', Q, fmt(from), fmt(from + 15))) do
-    local deadline = string.match(redis.call('HGET', W, owner) or '', '^%S+ (%d+)')
+  local some = redis.call('ZRANGE', Q, fmt(from), fmt(from + 15))
+  local over = {}
+  for i, entry in ipairs(redis.call('HMGET', W, unpack(some))) do
+    local deadline = string.match(entry or '', '^%S+ (%d+)')
     if not deadline or tonumber(deadline) <= now then
-      remove({ owner })
-      length = length - 1
+      over[#over + 1] = some[i]
     end
   end
-  return length
+  remove(over)
+  return length - #over
 end
 
 local length = redis.call('ZCARD', Q)
