@@ -100,7 +100,7 @@ impl Attack {
             ],
             Self::Penetration => [
                 "10,000 ids are asked for that do not exist.",
-                "A Bloom filter of the ids that exist answers before the cache is asked; absences are remembered.",
+                "A Bloom filter of the ids that exist answers before Postgres is asked; absences are remembered.",
                 "What is not in the cache is asked of Postgres, each time.",
             ],
             Self::Avalanche => [

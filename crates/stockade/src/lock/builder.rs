@@ -70,7 +70,7 @@ impl LocksBuilder {
         self
     }
 
-    /// How many requests may wait for one key. Default 1000.
+    /// How many requests may wait for one key. Default 1000. Has no effect on Redlock, which has no queue.
     #[must_use]
     pub fn max_waiters(mut self, max: u32) -> Self {
         self.max_waiters = max;
