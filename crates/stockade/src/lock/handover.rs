@@ -17,7 +17,8 @@ const OWNER_LEN: usize = 28;
 /// [`Locks::adopt`](super::Locks::adopt).
 ///
 /// A bearer secret: whoever has it has the lock. It can be adopted once. If it is never adopted, the lock ends with
-/// what was left of the guard's lease. Dropping this value changes nothing, since its text may be on its way.
+/// what was left of the guard's lease, or a whole lease if less than half was left. The time until it is adopted does
+/// not count as [held](super::LockRequest::max_hold). Dropping this value changes nothing, since its text may be on its way.
 #[derive(Clone)]
 pub struct Handover {
     pub(super) handed: Handed,
@@ -48,7 +49,7 @@ impl Handover {
         self.handed.mode
     }
 
-    /// The fencing token of the ownership. Adopting keeps it.
+    /// The fencing token of the ownership. Who adopts it gets a higher one.
     #[must_use]
     pub fn token(&self) -> Token {
         self.handed.token
@@ -57,13 +58,12 @@ impl Handover {
     /// The text to send: printable ASCII without spaces, shorter than 4 KiB. It is a secret, so keep it out of logs.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let Handed { key, owner, fence_owner, mode, token, lease } = &self.handed;
+        let Handed { key, owner, mode, token, lease } = &self.handed;
         let hold = self.hold_left.map_or_else(|| "-".to_owned(), |left| left.as_millis().to_string());
-        let (owner, fence_owner) = (owner.as_str(), fence_owner.as_str());
         let label = utf8_percent_encode(key.label(), NON_ALPHANUMERIC);
-        let (mode, lease, key) =
-            (mode.as_str(), lease.as_millis(), utf8_percent_encode(key.as_str(), NON_ALPHANUMERIC));
-        format!("{FORM};{mode};{token};{lease};{hold};{owner};{fence_owner};{label};{key}")
+        let (mode, owner, lease) = (mode.as_str(), owner.as_str(), lease.as_millis());
+        let key = utf8_percent_encode(key.as_str(), NON_ALPHANUMERIC);
+        format!("{FORM};{mode};{token};{lease};{hold};{owner};{label};{key}")
     }
 
     /// Reads a text from [`Handover::to_text`].
@@ -77,14 +77,13 @@ impl Handover {
 
     fn read(text: &str) -> Option<Self> {
         let words: Vec<_> = text.split(';').collect();
-        let [FORM, mode, token, lease, hold, owner, fence_owner, label, key] = words.as_slice() else { return None };
+        let [FORM, mode, token, lease, hold, owner, label, key] = words.as_slice() else { return None };
         let mode = [Mode::Read, Mode::Write, Mode::Permit].into_iter().find(|known| known.as_str() == *mode)?;
         let millis = |text: &str| text.parse().ok().map(Duration::from_millis);
         let decoded = |text| percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned);
         let handed = Handed {
             key: Key::encoded(Cow::Owned(decoded(label)?), decoded(key)?).ok()?,
             owner: owner_of(owner)?,
-            fence_owner: owner_of(fence_owner)?,
             mode,
             token: Token::new(token.parse().ok()?)?,
             lease: millis(lease).filter(super::terms::is_lease)?,

@@ -130,9 +130,10 @@ impl Locks {
     }
 
     /// Takes over the ownership that [`Guard::hand_over`](super::Guard::hand_over) gave away, in this process or
-    /// another. The token and the identity at the fence stay the same, and the lease starts again in full.
+    /// another. The guard has a token of its own, higher than the old one, and its lease starts in full.
     ///
-    /// A handover can be adopted once. Dropping the future leaves nothing behind: if the ownership was already adopted
+    /// A handover can be adopted once. If a failover forgets the adoption, and somebody adopts it again, the fence
+    /// refuses the first one. Dropping the future leaves nothing behind: if the ownership was already adopted
     /// it is released, otherwise it ends with its lease.
     ///
     /// # Errors

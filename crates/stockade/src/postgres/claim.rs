@@ -62,8 +62,7 @@ returning f.token";
     ///
     /// [`FenceError::Shared`] for a shared ownership, [`FenceError::Lost`] for one that was handed over.
     pub fn claim_args(&self) -> Result<ClaimArgs, FenceError> {
-        // The process that adopted the ownership claims as the same owner, so the fence row could not tell the two
-        // apart.
+        // The fence row would take this claim until the process that adopted the ownership has made its own.
         if let Some(reason @ LossReason::HandedOver) = self.loss() {
             return Err(FenceError::Lost(reason));
         }

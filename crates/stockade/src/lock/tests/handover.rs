@@ -4,7 +4,7 @@ use super::support::{LEASE, SHORT, Sku, idle, until};
 use crate::lock::{Handover, HandoverTextError, LockError, Locks, LossReason, Mode, Released};
 
 #[tokio::test]
-async fn a_guard_goes_on_elsewhere_with_its_token() {
+async fn a_guard_goes_on_elsewhere() {
     let locks = Locks::memory();
     let guard = locks.write(&Sku("1")).lease(LEASE).tag("import").acquire().await.unwrap();
     let (token, fence) = (guard.token(), guard.fence());
@@ -13,7 +13,8 @@ async fn a_guard_goes_on_elsewhere_with_its_token() {
     assert_eq!(fence.lost().await, LossReason::HandedOver);
     let other = locks.clone();
     let adopted = other.adopt(Handover::from_text(&text).unwrap()).await.unwrap();
-    assert_eq!((adopted.token(), adopted.mode(), adopted.key().as_str()), (token, Mode::Write, "stock:1"));
+    assert!(adopted.token() > token);
+    assert_eq!((adopted.mode(), adopted.key().as_str()), (Mode::Write, "stock:1"));
     assert_eq!(adopted.key().label(), "stock");
     assert_eq!(locks.inspect("stock:1").await.unwrap().holders[0].tag, "import");
     // The adopted lock is renewed from now on.

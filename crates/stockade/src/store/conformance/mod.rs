@@ -61,7 +61,7 @@ macro_rules! conformance {
             a_waiter_that_gives_up_knows_its_place
             a_waiter_without_limit_is_served
             a_writer_that_stops_waiting_lets_the_readers_behind_it_in
-            an_adopted_lock_keeps_token_and_fence
+            an_adopted_lock_has_a_token_of_its_own
             an_adoption_that_is_dropped_leaves_nothing
             an_attempt_that_does_not_wait_is_told_the_time_left
             an_inspection_shows_holders_and_queue

@@ -41,14 +41,15 @@ impl Table {
         if lock.holders.get(&handed.owner).is_none_or(|holder| holder.token != handed.token) {
             return Err(LockError::HandoverVoid);
         }
+        let token = self.floors.mint(handed.key.bucket()).ok_or_else(tokens_exhausted)?;
         let mut holder = lock.holders.remove(&handed.owner).ok_or(LockError::HandoverVoid)?;
         self.leases.remove(holder.ends, holder.number);
-        holder.number = asker.number;
+        (holder.number, holder.token) = (asker.number, token);
         if !holder.runs_out {
             holder.ends = now + handed.lease;
         }
         self.leases.insert(holder.ends, asker, &handed.key);
-        let ownership = Arc::new(handed.ownership(asker.owner.clone(), holder.ends));
+        let ownership = Arc::new(handed.ownership(asker.owner.clone(), token, holder.ends));
         holder.ownership = Some(Arc::clone(&ownership));
         lock.holders.insert(asker.owner.clone(), holder);
         Ok(ownership)

@@ -1,5 +1,7 @@
 //! Permits, downgraded guards and adopted guards at the fence.
 
+use std::time::Duration;
+
 use stockade::{
     Locks,
     lock::{LossReason, Mode},
@@ -7,6 +9,7 @@ use stockade::{
 };
 
 use super::{Sku, claim, database, quantity};
+use crate::world::World;
 
 async fn rows(pool: &sqlx::PgPool) -> i64 {
     sqlx::query_scalar("select count(*) from stockade.fence").fetch_one(pool).await.unwrap()
@@ -54,25 +57,46 @@ async fn a_downgraded_guard_checks_and_claims_no_more() {
 }
 
 #[tokio::test]
-async fn an_adopted_guard_claims_as_the_one_that_was_handed_over() {
+async fn an_adopted_guard_claims_over_the_one_that_was_handed_over() {
     let (_server, pool) = database().await;
     let locks = Locks::memory();
     let given = locks.write(&Sku("a")).acquire().await.unwrap();
-    let (token, fence) = (given.token(), given.fence());
+    let fence = given.fence();
     given.begin(&pool).await.unwrap().commit().await.unwrap();
-    let before = fence.claim_args().unwrap();
     let adopted = locks.adopt(given.hand_over().unwrap()).await.unwrap();
-    assert_eq!((adopted.token(), adopted.fence().claim_args().unwrap()), (token, before));
-
-    let mut tx = adopted.begin(&pool).await.expect("the row has its token and its owner");
-    sqlx::query("update stock set quantity = 7").execute(&mut *tx).await.unwrap();
-    tx.commit().await.unwrap();
-    // The old fence has the same token and owner as the adopted one, so Postgres could not tell them apart.
+    // The database would still take the old token.
     assert!(matches!(fence.begin(&pool).await, Err(FenceError::Lost(LossReason::HandedOver))));
     assert!(matches!(fence.claim_args(), Err(FenceError::Lost(LossReason::HandedOver))));
+    let mut tx = adopted.begin(&pool).await.unwrap();
+    sqlx::query("update stock set quantity = 7").execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
     assert_eq!(rows(&pool).await, 1);
 
-    let newer = i64::try_from(token.get()).unwrap() + 1;
+    let newer = i64::try_from(adopted.token().get()).unwrap() + 1;
     assert!(claim(&mut pool.acquire().await.unwrap(), "stock:a", newer, "another process").await);
     assert!(matches!(adopted.begin(&pool).await, Err(FenceError::Rejected { .. })));
+}
+
+#[tokio::test]
+async fn a_handover_that_is_adopted_twice_is_told_apart_at_the_fence() {
+    const COPY: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('COPY', key, 'copy:' .. key) end";
+    const FORGET: &str =
+        "for _, copy in ipairs(redis.call('KEYS', 'copy:*')) do redis.call('RENAME', copy, string.sub(copy, 6)) end";
+    let (_server, pool) = database().await;
+    let world = World::start().await;
+    let (service, first, second) = (world.locks().await, world.locks().await, world.locks().await);
+    let given = service.write(&Sku("a")).lease(Duration::from_secs(60)).acquire().await.unwrap();
+    let handover = given.hand_over().unwrap();
+    world.command(&["EVAL", COPY, "0"]).await.unwrap();
+    let stale = first.adopt(handover.clone()).await.unwrap();
+    stale.begin(&pool).await.unwrap().commit().await.unwrap();
+    // As after a failover to a replica that has not heard of the adoption.
+    world.command(&["EVAL", FORGET, "0"]).await.unwrap();
+    let adopted = second.adopt(handover).await.unwrap();
+    adopted.begin(&pool).await.unwrap().commit().await.unwrap();
+    assert!(stale.is_held(), "the first one knows already, so the fence has nothing to do");
+    assert!(matches!(stale.begin(&pool).await, Err(FenceError::Rejected { .. })));
+    adopted.begin(&pool).await.unwrap().commit().await.unwrap();
+    drop((stale, adopted));
+    world.end().await;
 }

@@ -131,9 +131,10 @@ impl Adoption {
         let (mut stale, mut scripts_lost) = (false, false);
         loop {
             let error = match self.ask(handed).await {
-                Ok((shard, run, sent, Adopted::Held { x, now })) => {
+                Ok((shard, run, sent, Adopted::Held { token, x, now })) => {
                     self.inner.heard(&shard, sent, now);
-                    return Ok(self.adopted(handed, &shard, run, believed_until(sent, now, x)));
+                    let ownership = handed.ownership(self.owner.clone(), token, believed_until(sent, now, x));
+                    return Ok(self.adopted(ownership, &shard, run));
                 }
                 Ok((.., Adopted::Gone)) => {
                     self.sendings.left_nothing();
@@ -181,9 +182,9 @@ impl Adoption {
         Ok((shard, run, at, adopted))
     }
 
-    fn adopted(&mut self, handed: &Handed, shard: &Arc<Shard>, run: Run, until: Instant) -> Arc<Ownership> {
-        let ownership = Arc::new(handed.ownership(self.owner.clone(), until));
-        self.inner.floors.note(&self.key, handed.token.get());
+    fn adopted(&mut self, ownership: Ownership, shard: &Arc<Shard>, run: Run) -> Arc<Ownership> {
+        let ownership = Arc::new(ownership);
+        self.inner.floors.note(&self.key, ownership.token.get());
         self.inner.held.insert(&ownership, run, self.sendings.end());
         if shard.run() != run {
             // The link has met another run of the server since, and asked about all other ownerships then.

@@ -47,7 +47,7 @@ async fn a_change_whose_reply_is_lost_is_found_done() {
     proxy.set(Fault::DropReplies);
     let (adopted, ()) = timeout(LIMIT, join(store.adopt(&handed), losing_the_reply())).await.unwrap();
     let adopted = adopted.unwrap();
-    assert_eq!((adopted.token, adopted.loss()), (given.token, None));
+    assert!(adopted.token > given.token && adopted.loss().is_none());
     assert!(matches!(other.adopt(&handed).await, Err(LockError::HandoverVoid)));
     assert_eq!(store.release(&adopted).await.unwrap(), Released::Released);
     world.until_nothing_is_left().await;
@@ -108,7 +108,7 @@ async fn a_lock_of_which_nobody_knows_whether_it_was_downgraded_is_handed_to_nob
     .await
     .unwrap();
     let adopted = other.adopt(&store.hand_over(&held).unwrap()).await.unwrap();
-    assert_eq!((adopted.token, adopted.mode()), (held.token, Mode::Read));
+    assert!(adopted.token > held.token && adopted.mode() == Mode::Read);
     assert_eq!(other.release(&adopted).await.unwrap(), Released::Released);
     world.until_nothing_is_left().await;
     drop((held, adopted));

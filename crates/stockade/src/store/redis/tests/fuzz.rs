@@ -60,7 +60,6 @@ impl Caller {
         Handed {
             key: self.attempt.key.clone(),
             owner: self.owner.clone(),
-            fence_owner: self.owner.clone(),
             mode: self.attempt.mode,
             token: self.token.unwrap_or(Token::MAX),
             lease: self.attempt.lease,
@@ -415,8 +414,8 @@ impl FuzzState {
             }
             Operation::Adopt(number) => {
                 let caller = self.callers.get_mut(&number).unwrap();
-                if let Adopted::Held { x, now } = Adopted::read(reply).unwrap() {
-                    caller.owner = caller.heir();
+                if let Adopted::Held { token, x, now } = Adopted::read(reply).unwrap() {
+                    (caller.owner, caller.token) = (caller.heir(), Some(token));
                     caller.believes = Some(believed_until(sent, now, x));
                 }
             }

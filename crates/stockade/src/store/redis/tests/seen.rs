@@ -43,11 +43,6 @@ impl Seen {
                 Some((other, _)) if token < other => return Some(format!("{owner} went from {other} to {token}")),
                 _ => {}
             }
-            let left = |other: &String| !self.holders.contains_key(other);
-            if before.holders.iter().any(|(other, (same, _))| same == token && left(other)) {
-                // Adopted: the same ownership under another owner.
-                continue;
-            }
             if *token <= latest {
                 return Some(format!("{owner} was granted {token} after {latest}"));
             }

@@ -42,7 +42,7 @@ conformance!(
     a_waiter_that_goes_lets_those_behind_it_have_free_permits = "no permits on this wire",
     a_waiter_that_gives_up_knows_its_place = "no queue on this wire",
     a_writer_that_stops_waiting_lets_the_readers_behind_it_in = "no shared mode and no queue on this wire",
-    an_adopted_lock_keeps_token_and_fence = "no owner on this wire that could be renamed",
+    an_adopted_lock_has_a_token_of_its_own = "no owner on this wire that could be renamed",
     an_adoption_that_is_dropped_leaves_nothing = "no owner on this wire that could be renamed",
     an_inspection_shows_holders_and_queue = "the wire carries a random value only: no tag, no token, no queue",
     another_capacity_is_refused_while_the_semaphore_is_in_use = "no permits on this wire",

@@ -1,7 +1,10 @@
 use redis::Value;
 
-use super::words::number;
-use crate::redis::{LinkError, text};
+use super::words::{number, token};
+use crate::{
+    redis::{LinkError, text},
+    store::Token,
+};
 
 /// The reply to a renewal or a downgrade, for one ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,7 @@ impl Renewed {
 pub(crate) enum Adopted {
     /// The new owner holds the resource until server time `x`.
     Held {
+        token: Token,
         x: u64,
         now: u64,
     },
@@ -71,9 +75,10 @@ pub(crate) enum Adopted {
 
 impl Adopted {
     pub(crate) fn read(value: &Value) -> Result<Self, LinkError> {
+        let held = |minted, x, now| Some(Self::Held { token: token(minted)?, x: number(x)?, now: number(now)? });
         let words: Vec<_> = text(value).unwrap_or_default().split(' ').collect();
         let adopted = match words.as_slice() {
-            ["ADOPTED", x, now] => number(x).zip(number(now)).map(|(x, now)| Self::Held { x, now }),
+            ["ADOPTED", minted, x, now] => held(minted, x, now),
             ["GONE", _] => Some(Self::Gone),
             ["STALE", now] => number(now).map(|now| Self::Stale { now }),
             _ => None,
