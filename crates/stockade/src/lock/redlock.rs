@@ -1,4 +1,4 @@
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::LocksBuilder;
 use crate::{
@@ -9,9 +9,6 @@ use crate::{
 
 /// The fewest servers of which one may fail.
 const FEWEST: usize = 3;
-/// The shortest time that any setting may name.
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Settings of locks on several independent servers.
 #[derive(Clone, Debug)]
@@ -42,14 +39,6 @@ pub enum RedlockError {
         /// The name of the setting.
         setting: &'static str,
     },
-    /// A setting is outside its allowed range.
-    #[error("`{setting}` of locks on several servers {remedy}")]
-    Setting {
-        /// The name of the builder method.
-        setting: &'static str,
-        /// The allowed range.
-        remedy: &'static str,
-    },
     /// A server that counts twice takes the quorum with it when it fails.
     #[error(
         "the servers {first} and {second}, counted from 1, are the same: give each of several independent ones once"
@@ -65,7 +54,12 @@ pub enum RedlockError {
 impl LocksBuilder {
     /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five servers; an
     /// even number survives no more failures than one server less. Exclusive locks only, without a queue: a waiter asks
-    /// again and again.
+    /// again and again, after random pauses that grow from 10 ms to 200 ms.
+    ///
+    /// An attempt waits for the answers of a quorum for a tenth of its lease, at least 20 ms, and gives back a lock
+    /// with less than half of the lease left. If it may wait, it asks up to three times before it fails with
+    /// [`Unavailable::NoQuorum`](super::Unavailable::NoQuorum): the servers, or this process, may have been stopped
+    /// for a moment.
     ///
     /// See [what these locks are good for](crate::lock#redlock), and what not.
     pub fn redlock(self, servers: impl IntoIterator<Item = Redis>) -> RedlockBuilder {
@@ -76,29 +70,6 @@ impl LocksBuilder {
 impl RedlockBuilder {
     fn new(locks: LocksBuilder, servers: impl IntoIterator<Item = Redis>) -> Self {
         Self { locks, servers: servers.into_iter().collect(), settings: RedlockSettings::default() }
-    }
-
-    /// How long an attempt waits for a quorum of answers: 1 ms or more, and at most the longest command time-out of the
-    /// servers. Default: a tenth of the lease, at least 20 ms. An attempt that may wait asks up to three times before
-    /// it fails with [`Unavailable::NoQuorum`](super::Unavailable::NoQuorum): the servers, or this process, may have
-    /// been stopped for a moment.
-    pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.node_timeout = Some(timeout);
-        self
-    }
-
-    /// A complete grant with less time left than this is given back. It must be shorter than the lease. Default: half
-    /// of the lease.
-    pub fn min_validity(mut self, least: Duration) -> Self {
-        self.settings.min_validity = Some(least);
-        self
-    }
-
-    /// The pauses of a waiter between two attempts: random, growing from the shortest to the longest. A pause ends
-    /// early with the wait, and with the lease that is in the way. Between 1 ms and 1 min. Default: 10 ms to 200 ms.
-    pub fn retry(mut self, pauses: RangeInclusive<Duration>) -> Self {
-        self.settings.retry = pauses;
-        self
     }
 
     /// The literal key of each resource, for instance `redlock:<name>`, to share locks with programs that use other
@@ -117,21 +88,6 @@ impl RedlockBuilder {
         self.servers.iter().enumerate().find_map(|(second, server)| {
             Some((self.servers[..second].iter().position(|first| first.is_same_server(server))?, second))
         })
-    }
-
-    fn check_times(&self) -> Result<(), RedlockError> {
-        let wrong = |setting, remedy| Err(RedlockError::Setting { setting, remedy });
-        let RedlockSettings { node_timeout, min_validity, retry, .. } = &self.settings;
-        if node_timeout.is_some_and(|timeout| timeout < SHORTEST) {
-            return wrong("node_timeout", "must be 1 ms or more");
-        }
-        if min_validity.is_some_and(|least| least >= self.locks.lease) {
-            return wrong("min_validity", "must be shorter than the lease: else every grant is given back");
-        }
-        if retry.is_empty() || *retry.start() < SHORTEST || *retry.end() > LONGEST_PAUSE {
-            return wrong("retry", "must be a range within 1 ms and 1 min that is not empty");
-        }
-        Ok(())
     }
 
     /// Starts connecting. An unreachable server is no error.
@@ -155,7 +111,6 @@ impl RedlockBuilder {
         if let Some(setting) = self.locks.only_on_one_redis() {
             return Err(RedlockError::Unsupported { setting });
         }
-        self.check_times()?;
         if let Some((first, second)) = self.same() {
             return Err(RedlockError::Same { first: first + 1, second: second + 1 });
         }

@@ -15,6 +15,8 @@ use crate::{
 
 /// The `retry_after` of an error when no breaker says a better time.
 const RETRY: Duration = Duration::from_secs(1);
+/// With a shorter node time-out, a busy client would take its own delay for a slow server.
+const LEAST_NODE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// What the parts of a store share.
 pub(super) struct Inner {
@@ -68,8 +70,9 @@ impl Inner {
         self.nodes.iter().map(|node| node.link.timeout()).max().unwrap_or_default()
     }
 
+    /// How long to wait for a quorum of answers: once for the lock, and again for each token that must be raised.
     pub(super) fn node_timeout(&self, lease: Duration) -> Duration {
-        self.settings.node_timeout(lease, self.timeout())
+        (lease / 10).max(LEAST_NODE_TIMEOUT).min(self.timeout())
     }
 
     /// How long until enough breakers close to leave a quorum of servers. `None` if there is a quorum now.

@@ -107,7 +107,7 @@ impl Round {
         }
         self.settle_token().await?;
         let until = believed(self.started, self.attempt.lease);
-        if until.remaining() < self.inner.settings.min_validity(self.attempt.lease).max(Duration::from_nanos(1)) {
+        if until.remaining() < self.attempt.lease / 2 {
             return Err(Failure::Late);
         }
         Ok(self.won(until))
