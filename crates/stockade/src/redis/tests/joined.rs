@@ -14,6 +14,7 @@ use super::{
     append,
     crowd::{connected, patient},
     list,
+    until::calls_of,
 };
 use crate::redis::{Attempt, Joins, Link, LinkError, Script, evalsha, script};
 
@@ -40,9 +41,7 @@ async fn widened(link: Link, server: &RedisServer) -> Link {
 }
 
 async fn commands(server: &RedisServer) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+    calls_of(&server.command(&["INFO", "commandstats"]).await.unwrap(), "evalsha")
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ use redis::Value;
 use stockade_testbed::{Fault, Proxy, RedisServer};
 use tokio::time::{Instant, sleep, timeout};
 
-use self::until::{eventually, until};
+use self::until::{calls_of, eventually, until};
 use super::{ConnectError, Handshake, Link, LinkError, LinkEvents, Redis, Script, Up};
 
 static APPEND: Script = Script { name: "append", text: "return redis.call('RPUSH', KEYS[1], ARGV[1])" };
@@ -72,12 +72,8 @@ async fn up(link: &Link) {
 
 /// Waits for `times` more attempts to connect. Each attempt sends HELLO, which the testbed does not.
 async fn until_tried(server: &RedisServer, times: u64) {
-    let greetings = async || {
-        let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hello:calls="));
-        line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
-    };
-    let enough: u64 = greetings().await + times;
+    let greetings = async || calls_of(&server.command(&["INFO", "commandstats"]).await.unwrap(), "hello");
+    let enough = greetings().await + times;
     eventually("another attempt", async || greetings().await >= enough).await;
 }
 

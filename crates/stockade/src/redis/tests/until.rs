@@ -24,3 +24,9 @@ pub(crate) async fn retried<T, E: Display>(mut ask: impl AsyncFnMut() -> Result<
         sleep(Duration::from_millis(1)).await;
     }
 }
+
+/// How often the server has run a command since its counters were reset.
+pub(crate) fn calls_of(stats: &str, command: &str) -> u64 {
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}

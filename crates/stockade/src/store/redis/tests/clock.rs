@@ -4,17 +4,17 @@ use std::{slice, sync::Arc, time::Duration};
 
 use stockade_testbed::RedisServer;
 use tokio::{
-    task::{JoinHandle, JoinSet},
+    task::JoinSet,
     time::{Instant, timeout},
 };
 
 use super::{
-    LIMIT, World, all_served, calls_of, key, permit, read, section, seen::Seen, until_waiting, waiting, write,
+    LIMIT, World, all_served, calls_of, granted, key, permit, read, section, seen::Seen, until_waiting, waiting, write,
 };
 use crate::{
     resource::Key,
     store::{
-        Attempt, LockError, LockStore, LossReason, Ownership, Released,
+        Attempt, LockStore, LossReason, Released,
         redis::{RedisStore, commands::calls::GRANT},
     },
 };
@@ -29,10 +29,6 @@ const LATE: Duration = Duration::from_secs(6);
 
 async fn world() -> World {
     World::on(RedisServer::builder().own_clock().start().await.unwrap())
-}
-
-async fn granted(waiter: JoinHandle<Result<Arc<Ownership>, LockError>>) -> Arc<Ownership> {
-    timeout(LIMIT, waiter).await.expect("stuck").unwrap().expect("not granted")
 }
 
 /// Checks all invariants of the keys, except that leases may look longer than they are.

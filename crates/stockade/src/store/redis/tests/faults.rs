@@ -5,7 +5,7 @@ use stockade_testbed::{Fault, Proxy};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, connected, key, opened, read, server, until, until_waiting, write};
+use super::{LIMIT, World, connected, key, opened, read, server, until, until_waiting, waiting, write};
 use crate::{
     redis::{Redis, eventually},
     store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable, redis::RedisStore},
@@ -145,10 +145,7 @@ async fn a_restart_without_data_ends_ownerships_and_keeps_waiters_and_token_orde
     let ahead = crate::store::Token::new(8_000_000_000_000_000).unwrap();
     store.seed(&key, ahead).await.unwrap();
     let held = store.acquire(write(&key)).await.unwrap();
-    let waiter = TaskTracker::new().spawn({
-        let (other, attempt) = (Arc::clone(&other), write(&key));
-        async move { other.acquire(attempt).await }
-    });
+    let waiter = waiting(&other, write(&key));
     until_waiting(&store, &key, 1).await;
     world.server.restart().await.unwrap();
     let told = timeout(LIMIT, held.lost()).await.unwrap();
@@ -171,10 +168,7 @@ async fn a_waiter_whose_connection_breaks_is_granted_what_it_missed() {
     let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
     let key = key("missed");
     let held = holder.acquire(write(&key)).await.unwrap();
-    let waiter = TaskTracker::new().spawn({
-        let (store, attempt) = (Arc::clone(&store), write(&key));
-        async move { store.acquire(attempt).await }
-    });
+    let waiter = waiting(&store, write(&key));
     until_waiting(&holder, &key, 1).await;
     // The server counts a receiver, but the message reaches nobody.
     proxy.set(Fault::DropReplies);

@@ -44,7 +44,7 @@ use super::{
     shard::Shard,
 };
 use crate::{
-    redis::{LIMIT, Redis, RoutedEvents, retried, until},
+    redis::{LIMIT, Redis, RoutedEvents, calls_of, retried, until},
     resource::{Bucket, Key},
     store::{
         Attempt, LockError, LockStore, Mode, Owner, Ownership, Readers, Token,
@@ -82,6 +82,10 @@ fn waiting(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Arc<O
     TaskTracker::new().spawn(async move { store.acquire(attempt).await })
 }
 
+async fn granted(waiter: JoinHandle<Result<Arc<Ownership>, LockError>>) -> Arc<Ownership> {
+    timeout(LIMIT, waiter).await.expect("the attempt hangs").unwrap().expect("not granted")
+}
+
 /// Acquires and releases at once, on a task of its own. Returns the token.
 fn section(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Token, LockError>> {
     let store = Arc::clone(store);
@@ -96,9 +100,10 @@ fn section(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Token
 async fn asked(store: &RedisStore, attempt: &Attempt, owner: &Owner, seq: u64) -> Acquired {
     let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
     let asking = calls::Asking { attempt, owner, wait, seq, stamp: 0, stale_after };
-    let handing = server(store).handing(&store.inner.keys, attempt.key.bucket());
-    let keys = store.inner.keys.of(&attempt.key);
-    Acquired::read(&server(store).link.call(&ACQUIRE, keys, asking.args(&handing)).await.unwrap()).unwrap()
+    let (keys, shard) = (&store.inner.keys, store.inner.shard(&attempt.key).unwrap());
+    let handing = shard.handing(keys, attempt.key.bucket());
+    let reply = shard.link.call(&ACQUIRE, keys.of(&attempt.key), asking.args(&handing)).await.unwrap();
+    Acquired::read(&reply).unwrap()
 }
 
 /// How many keys an acquire and a release of this resource declare.
@@ -126,12 +131,6 @@ async fn all_served(sections: Vec<JoinHandle<Result<Token, LockError>>>, mut las
     }
 }
 
-/// How often the server has run a command since its counters were reset.
-fn calls_of(stats: &str, command: &str) -> u64 {
-    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
-}
-
 /// A Redis with a command timeout for a busy machine. With the default, waiters would give commands up and ask again.
 pub(in crate::store) async fn patient(url: &str) -> Redis {
     Redis::builder(url).command_timeout(LIMIT).connect().await.unwrap()
@@ -141,6 +140,11 @@ pub(in crate::store) async fn patient(url: &str) -> Redis {
 fn yielding(attempt: Attempt) -> (Attempt, Arc<Readers>) {
     let readers = Arc::<Readers>::default();
     (Attempt { yields: Some(Arc::clone(&readers)), ..attempt }, readers)
+}
+
+/// Another resource of the same bucket.
+fn neighbour(of: &Key) -> Key {
+    (0..).map(|n| key(&format!("neighbour{n}"))).find(|key| key.bucket() == of.bucket()).unwrap()
 }
 
 /// The only permit of a semaphore.

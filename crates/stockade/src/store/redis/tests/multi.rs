@@ -6,10 +6,9 @@ use futures_util::FutureExt;
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, World, connected, faults::undone_without_its_reply, key, server, until_waiting, write};
+use super::{LIMIT, World, connected, faults::undone_without_its_reply, key, neighbour, server, until_waiting, write};
 use crate::{
     redis::Redis,
-    resource::Key,
     store::{
         Attempt, Force, LockError, LockStore, Owner, Ownership, Released, Token, Unavailable,
         redis::{
@@ -38,11 +37,6 @@ async fn release(store: &RedisStore, held: &[Arc<Ownership>]) {
     for ownership in held {
         assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
     }
-}
-
-/// Another resource of the same bucket.
-fn neighbour(of: &Key) -> Key {
-    (0..).map(|n| key(&format!("neighbour{n}"))).find(|key| key.bucket() == of.bucket()).unwrap()
 }
 
 #[tokio::test]

@@ -2,13 +2,12 @@
 
 use std::{slice, sync::Arc, time::Duration};
 
-use redis::Value;
 use stockade_testbed::{Fault, Proxy};
 use tokio::task::JoinSet;
 
-use super::{World, calls_of, connected, key, read, server, until_waiting, write};
+use super::{World, asked, calls_of, connected, key, read, server, until_waiting, write};
 use crate::{
-    redis::{Redis, Script},
+    redis::Redis,
     resource::Key,
     store::{
         Attempt, Force, LockError, LockStore, Owner, Ownership, Released, Token,
@@ -18,44 +17,17 @@ use crate::{
                 calls,
                 replies::{Acquired, Left, Renewed},
             },
-            scripts::{ACQUIRE, RELEASE, RENEW},
+            scripts::{RELEASE, RENEW},
         },
     },
 };
 
 const FOREIGN: &str = "foreign-process-.00000000000";
 
-async fn call(store: &RedisStore, script: &'static Script, key: &Key, args: Vec<Vec<u8>>) -> Value {
-    server(store).link.call(script, store.inner.keys.of(key), args).await.unwrap()
-}
-
-async fn ask(store: &RedisStore, attempt: &Attempt, owner: &Owner) -> Acquired {
-    let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
-    let asking = calls::Asking { attempt, owner, wait, seq: 0, stamp: 0, stale_after };
-    Acquired::read(
-        &call(
-            store,
-            &ACQUIRE,
-            &attempt.key,
-            asking.args(&server(store).handing(&store.inner.keys, attempt.key.bucket())),
-        )
-        .await,
-    )
-    .unwrap()
-}
-
 async fn release(store: &RedisStore, key: &Key, owner: &Owner) -> bool {
-    Left::read(
-        &call(
-            store,
-            &RELEASE,
-            key,
-            calls::release_args(owner, &server(store).handing(&store.inner.keys, key.bucket())),
-        )
-        .await,
-    )
-    .unwrap()
-    .found
+    let (keys, server) = (&store.inner.keys, server(store));
+    let args = calls::release_args(owner, &server.handing(keys, key.bucket()));
+    Left::read(&server.link.call(&RELEASE, keys.of(key), args).await.unwrap()).unwrap().found
 }
 
 async fn renew(store: &RedisStore, key: &Key, owner: &Owner, token: Token) -> Renewed {
@@ -110,12 +82,12 @@ async fn an_acquire_that_is_sent_again_is_the_same_ownership() {
     let store = world.store().await;
     for attempt in [write(&key("again")), read(&key("again-read"))] {
         let owner = Owner::new(FOREIGN.to_owned());
-        let first = match ask(&store, &attempt, &owner).await {
+        let first = match asked(&store, &attempt, &owner, 0).await {
             Acquired::Free { token } | Acquired::Granted { token, .. } => token,
             other => panic!("{other:?}"),
         };
         for _ in 0..3 {
-            let Acquired::Granted { token, x, now, .. } = ask(&store, &attempt, &owner).await else {
+            let Acquired::Granted { token, x, now, .. } = asked(&store, &attempt, &owner, 0).await else {
                 panic!("another")
             };
             assert_eq!(token, first, "a token is minted once");
@@ -140,7 +112,7 @@ async fn a_grant_that_ended_is_not_renewed_as_a_later_grant_to_its_owner() {
         world.until_passed(Duration::from_millis(100)).await;
         let between = other.acquire(write(key)).await.unwrap();
         other.release(&between).await.unwrap();
-        let Acquired::Free { token } = ask(&store, &attempt, &held.owner).await else { panic!("not free") };
+        let Acquired::Free { token } = asked(&store, &attempt, &held.owner, 0).await else { panic!("not free") };
         assert!(held.token < between.token && between.token < token);
         store.renew(slice::from_ref(&held)).await.unwrap();
         assert!(held.loss().is_some(), "it holds again, with a token from before another holder");
@@ -161,12 +133,16 @@ async fn a_question_from_the_queue_moves_nobody() {
     let owner = |n: u32| Owner::new(format!("foreign-process-.{n:011}"));
     let mut places = Vec::new();
     for n in 0..3 {
-        let Acquired::Queued { seq, .. } = ask(&store, &write(&key), &owner(n)).await else { panic!("not queued") };
+        let Acquired::Queued { seq, .. } = asked(&store, &write(&key), &owner(n), 0).await else {
+            panic!("not queued")
+        };
         places.push(seq);
     }
     assert!(places.is_sorted_by(|one, other| one < other), "{places:?}");
     for n in [2, 0, 1] {
-        let Acquired::Queued { seq, .. } = ask(&store, &write(&key), &owner(n)).await else { panic!("not queued") };
+        let Acquired::Queued { seq, .. } = asked(&store, &write(&key), &owner(n), 0).await else {
+            panic!("not queued")
+        };
         assert_eq!(seq, places[n as usize]);
     }
     until_waiting(&store, &key, 3).await;

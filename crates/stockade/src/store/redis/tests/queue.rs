@@ -1,14 +1,13 @@
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use redis::aio::PubSub;
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, calls_of, key, read, server, until, until_waiting, waiting, write};
+use super::{LIMIT, World, asked, calls_of, key, read, server, until, until_waiting, waiting, write};
 use crate::store::{
     Attempt, Key, LockError, LockStore, Owner, Released,
-    redis::{RedisStore, commands::calls, scripts::ACQUIRE},
+    redis::{RedisStore, commands::calls::GRANT},
 };
 
 #[tokio::test]
@@ -41,20 +40,7 @@ async fn dead_waiters(world: &World, attempt: &Attempt, count: u32) {
     let store = world.store().await;
     for number in 0..count {
         let owner = Owner::new(format!("{DEAD}.{number:011}"));
-        let asking = calls::Asking {
-            attempt,
-            owner: &owner,
-            wait: Some(attempt.wait),
-            seq: 0,
-            stamp: 0,
-            stale_after: Duration::from_secs(1),
-        };
-        let keys = store.inner.keys.of(&attempt.key);
-        server(&store)
-            .link
-            .call(&ACQUIRE, keys, asking.args(&server(&store).handing(&store.inner.keys, attempt.key.bucket())))
-            .await
-            .unwrap();
+        asked(&store, attempt, &owner, 0).await;
     }
     store.shutdown(LIMIT).await;
 }
@@ -108,7 +94,7 @@ async fn waiters_of_a_stopped_process_cost_one_grant_together() {
     store.release(&held).await.unwrap();
     let next = timeout(LIMIT, next).await.unwrap().unwrap();
     let took = since.elapsed();
-    assert!(took > calls::GRANT / 2 && took < calls::GRANT * 2, "{took:?}");
+    assert!(took > GRANT / 2 && took < GRANT * 2, "{took:?}");
     store.release(&next).await.unwrap();
     world.until_nothing_is_left().await;
     world.end_behind(subscribed).await;
@@ -126,7 +112,7 @@ async fn a_waiter_of_a_stopped_process_whose_wait_is_over_costs_no_grant() {
     assert!((&mut next).now_or_never().is_none());
     until_waiting(&store, &key, 2).await;
     store.release(&held).await.unwrap();
-    let next = timeout(calls::GRANT / 2, next).await.expect("waited for who gave up").unwrap();
+    let next = timeout(GRANT / 2, next).await.expect("waited for who gave up").unwrap();
     store.release(&next).await.unwrap();
     world.end_behind(subscribed).await;
 }
@@ -219,8 +205,7 @@ async fn a_waiter_that_was_dropped_from_the_queue_comes_back_to_its_place() {
     let tagged = |tag: &str| Attempt { tag: tag.into(), ..write(&key) };
     let mut tasks = Vec::new();
     for (n, tag) in ["first", "second", "third"].into_iter().enumerate() {
-        let (other, attempt) = (Arc::clone(&other), tagged(tag));
-        tasks.push(TaskTracker::new().spawn(async move { other.acquire(attempt).await }));
+        tasks.push(waiting(&other, tagged(tag)));
         until_waiting(&store, &key, n as u64 + 1).await;
     }
     let names = store.inner.keys.of(&key);

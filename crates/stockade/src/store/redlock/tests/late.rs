@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use stockade_testbed::Fault;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{LIMIT, RedlockStore, Settings, World, connected, is_no_quorum, key, once, write};
 use crate::{
-    redis::Redis,
+    redis::{Redis, calls_of, eventually},
     store::{Attempt, LockStore, Released, redis::tests::detour::Detour},
 };
 
@@ -105,17 +105,8 @@ async fn lose_an_acquire(world: &World, store: &RedlockStore, detour: &Detour) {
 }
 
 async fn until_scripts_called(world: &World, server: usize, times: u64) {
-    let called = async {
-        loop {
-            let stats = world.command(server, &["INFO", "commandstats"]).await;
-            let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-            if line.is_some_and(|rest| rest.split(',').next().unwrap().parse::<u64>().unwrap() >= times) {
-                return;
-            }
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(LIMIT, called).await.expect("the scripts never came");
+    let stats = async || world.command(server, &["INFO", "commandstats"]).await;
+    eventually("the scripts", async || calls_of(&stats().await, "evalsha") >= times).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use stockade_testbed::RedisCluster;
 use tokio::time::timeout;
 
-use super::{Cluster, acquire, granted, key_on, keys_on};
+use super::{Cluster, granted, key_on, keys_on, waiting};
 use crate::store::{
     Attempt, LockStore, LossReason, Released, Token,
     redis::tests::{LIMIT, until, until_waiting, write},
@@ -17,9 +17,9 @@ async fn after_a_failover_holders_know_where_they_are_and_waiters_keep_their_ord
     let slot = key.bucket().slot();
     let long = |key| Attempt { lease: Duration::from_secs(60), wait: 3 * LIMIT, ..write(key) };
     let held = holder.acquire(long(&key)).await.unwrap();
-    let mut waiting = Vec::new();
+    let mut waiters = Vec::new();
     for place in 1..=3 {
-        waiting.push(acquire(&other, long(&key)));
+        waiters.push(waiting(&other, long(&key)));
         until_waiting(&holder, &key, place).await;
     }
     let primary = cluster.nodes.primary_of(slot).await.unwrap();
@@ -48,7 +48,7 @@ async fn after_a_failover_holders_know_where_they_are_and_waiters_keep_their_ord
     until_waiting(&holder, &key, 3).await;
     assert_eq!(holder.release(&held).await.unwrap(), Released::Released);
     let mut last = held.token;
-    for waiter in waiting {
+    for waiter in waiters {
         let next = granted(waiter).await;
         assert!(next.token > last);
         last = next.token;

@@ -5,14 +5,10 @@ use std::{
 
 use tokio::time::timeout;
 
-use super::{Cluster, acquire, granted, key_on};
+use super::{Cluster, granted, key_on, waiting};
 use crate::store::{
     Attempt, LockStore, Owner,
-    redis::{
-        commands::calls,
-        scripts::ACQUIRE,
-        tests::{LIMIT, told, until, until_waiting, write},
-    },
+    redis::tests::{LIMIT, asked, told, until, until_waiting, write},
 };
 
 /// Queues a waiter of a process that will never act.
@@ -20,11 +16,7 @@ async fn dead_waiter(cluster: &Cluster, attempt: &Attempt) {
     let store = cluster.store().await;
     store.inspect(&attempt.key).await.unwrap();
     let owner = Owner::new("dead-process-xyz.00000000000".to_owned());
-    let (wait, stale_after) = (Some(LIMIT), Duration::from_secs(1));
-    let asking = calls::Asking { attempt, owner: &owner, wait, seq: 0, stamp: 0, stale_after };
-    let shard = store.inner.shard(&attempt.key).unwrap();
-    let args = asking.args(&shard.handing(&store.inner.keys, attempt.key.bucket()));
-    shard.link.call(&ACQUIRE, store.inner.keys.of(&attempt.key), args).await.unwrap();
+    asked(&store, attempt, &owner, 0).await;
     store.shutdown(LIMIT).await;
 }
 
@@ -36,7 +28,7 @@ async fn a_lock_is_handed_over_on_every_node_and_the_dead_are_passed_over_at_onc
         let key = key_on(node);
         let held = holder.acquire(write(&key)).await.unwrap();
         dead_waiter(&cluster, &write(&key)).await;
-        let next = acquire(&other, write(&key));
+        let next = waiting(&other, write(&key));
         until_waiting(&holder, &key, 2).await;
         holder.release(&held).await.unwrap();
         let next = timeout(Duration::from_secs(1), next).await.expect("waited for the dead").unwrap().unwrap();
@@ -101,7 +93,7 @@ async fn the_first_attempt_of_a_process_in_a_bucket_is_served_when_it_has_to_wai
     let (holder, other) = (cluster.store().await, cluster.store().await);
     let key = key_on(2);
     let held = holder.acquire(write(&key)).await.unwrap();
-    let next = acquire(&other, write(&key));
+    let next = waiting(&other, write(&key));
     until_waiting(&holder, &key, 1).await;
     let shard = other.inner.shard(&key).unwrap();
     assert!(shard.hears(key.bucket()), "it stands in a queue and would not hear");
@@ -117,7 +109,7 @@ async fn a_grant_by_a_node_that_does_not_have_the_slot_is_not_believed() {
     let (holder, other) = (cluster.store().await, cluster.store().await);
     let key = key_on(0);
     let held = holder.acquire(write(&key)).await.unwrap();
-    let waiter = acquire(&other, write(&key));
+    let waiter = waiting(&other, write(&key));
     until_waiting(&holder, &key, 1).await;
     let owner = Owner::of(&other.inner.process, other.inner.attempts.load(Ordering::Relaxed) - 1);
     let elsewhere = other.inner.shard(&key_on(1)).unwrap();

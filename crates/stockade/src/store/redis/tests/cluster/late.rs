@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::timeout;
 
-use super::{Cluster, acquire, granted, key_on, keys_on};
+use super::{Cluster, granted, key_on, keys_on, waiting};
 use crate::{
     redis::{Redis, eventually},
     resource::Key,
@@ -52,7 +52,7 @@ async fn an_acquire_without_an_answer_is_undone_although_no_later_one_could_be_s
     let key = key_on(0);
     let store = store_at(&cluster, &key, Duration::from_millis(250)).await;
     proxy.set(Fault::DropReplies);
-    let attempt = acquire(&store, Attempt { lease: LONG, wait: Duration::ZERO, ..write(&key) });
+    let attempt = waiting(&store, Attempt { lease: LONG, wait: Duration::ZERO, ..write(&key) });
     until_taken(&cluster, 1).await;
     // The attempt asks again and again, at a node that can't be reached.
     proxy.set(Fault::Reset);
@@ -88,7 +88,7 @@ async fn an_acquire_without_an_answer_is_undone_although_a_later_one_was_refused
     for ((store, detour), attempt) in ways.iter().zip(refused) {
         detour.hold();
         let before = detour.sent();
-        let attempt = acquire(store, Attempt { lease: LONG, ..attempt });
+        let attempt = waiting(store, Attempt { lease: LONG, ..attempt });
         detour.until_sent(before).await;
         detour.leave();
         answers.push(timeout(LIMIT, attempt).await.expect("it hangs").unwrap().unwrap_err());
@@ -113,7 +113,7 @@ async fn attempts_that_went_with_a_connection_come_back_with_the_next() {
     let store = store_at(&cluster, &key_on(0), Duration::from_secs(2)).await;
     proxy.set(Fault::DropReplies);
     let attempts = keys_on(0).take(ATTEMPTS).map(|key| Attempt { wait: Duration::ZERO, ..write(&key) });
-    let attempts: Vec<_> = attempts.map(|attempt| acquire(&store, attempt)).collect();
+    let attempts: Vec<_> = attempts.map(|attempt| waiting(&store, attempt)).collect();
     until_taken(&cluster, ATTEMPTS).await;
     // The end of the fault closes the connections whose replies were dropped.
     proxy.set(Fault::None);

@@ -2,7 +2,7 @@ use std::{slice, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Cluster, acquire, granted, key_on, keys_on, neighbour_of};
+use super::{Cluster, granted, key_on, keys_on, neighbour, waiting};
 use crate::store::{
     Attempt, LockError, LockStore, Recall, Released, Unavailable,
     redis::tests::{LIMIT, read, until, until_waiting, write, yielding},
@@ -44,10 +44,10 @@ async fn who_holds_or_waits_outlasts_the_migration_of_the_slot() {
     let key = key_on(0);
     let slot = key.bucket().slot();
     let held = holder.acquire(write(&key)).await.unwrap();
-    let kept = holder.acquire(write(&neighbour_of(&key))).await.unwrap();
-    let mut waiting = Vec::new();
+    let kept = holder.acquire(write(&neighbour(&key))).await.unwrap();
+    let mut waiters = Vec::new();
     for place in 1..=4 {
-        waiting.push(acquire(&other, write(&key)));
+        waiters.push(waiting(&other, write(&key)));
         until_waiting(&holder, &key, place).await;
     }
     cluster.nodes.begin_migration(slot, cluster.primary(1)).await.unwrap();
@@ -61,13 +61,13 @@ async fn who_holds_or_waits_outlasts_the_migration_of_the_slot() {
     holder.release_detached(Arc::clone(&held));
     cluster.until_scripts_refused(1).await;
     cluster.reset_stats().await;
-    let patient = acquire(&holder, write(&neighbour_of(&neighbour_of(&key))));
+    let patient = waiting(&holder, write(&kept.key));
     cluster.until_scripts_refused(1).await;
-    assert!(waiting.iter().all(|waiter| !waiter.is_finished()));
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     cluster.nodes.finish_migration(slot).await.unwrap();
 
     let mut last = held.token;
-    for (n, waiter) in waiting.into_iter().enumerate() {
+    for (n, waiter) in waiters.into_iter().enumerate() {
         let next = granted(waiter).await;
         assert!(next.token > last, "the {n}th");
         last = next.token;
@@ -94,9 +94,9 @@ async fn waiters_are_handed_the_lock_at_the_new_place_without_a_poll() {
     let (holder, other) = (cluster.store().await, cluster.store().await);
     let key = key_on(0);
     let held = holder.acquire(write(&key)).await.unwrap();
-    let mut waiting = Vec::new();
+    let mut waiters = Vec::new();
     for place in 1..=3 {
-        waiting.push(acquire(&other, write(&key)));
+        waiters.push(waiting(&other, write(&key)));
         until_waiting(&holder, &key, place).await;
     }
     // The push that ends the old subscription is enough to find the new place. By chance a poll may come first.
@@ -121,7 +121,7 @@ async fn waiters_are_handed_the_lock_at_the_new_place_without_a_poll() {
     until_waiting(&holder, &key, 3).await;
     let mut held = held;
     let mut store = &holder;
-    for waiter in waiting {
+    for waiter in waiters {
         store.release(&held).await.unwrap();
         held = timeout(Duration::from_secs(1), waiter).await.expect("not told").unwrap().unwrap();
         store = &other;
@@ -144,7 +144,7 @@ async fn an_attempt_waits_for_a_slot_on_its_way_as_long_as_for_a_lock() {
     assert!(matches!(refused, LockError::Unavailable { reason: Unavailable::SlotMoving, .. }), "{refused}");
     assert!(since.elapsed() >= Duration::from_millis(600), "{:?}", since.elapsed());
     cluster.reset_stats().await;
-    let long = acquire(&store, write(&key));
+    let long = waiting(&store, write(&key));
     // More refusals than an attempt would take if it gave up after some.
     cluster.until_scripts_refused(5).await;
     assert!(!long.is_finished());
@@ -160,7 +160,7 @@ async fn no_command_gets_the_reply_of_another_when_a_slot_leaves() {
     let cluster = Cluster::start().await;
     let store = cluster.store().await;
     let moving = key_on(0);
-    let guard = acquire(&store, write(&moving));
+    let guard = waiting(&store, write(&moving));
     let guard = granted(guard).await;
     let tasks: Vec<_> = keys_on(0)
         .skip(1)

@@ -13,14 +13,12 @@ mod tls;
 use std::{net::SocketAddr, sync::Arc};
 
 use stockade_testbed::{ClusterBuilder, RedisCluster, RedisServer};
-use tokio::task::JoinHandle;
-use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, until, world::connected};
+use super::{granted, neighbour, until, waiting, world::connected};
 use crate::{
     redis::{Redis, eventually},
     resource::Key,
-    store::{Attempt, LockError, LockStore, Ownership, conformance::Ending, redis::RedisStore},
+    store::{conformance::Ending, redis::RedisStore},
 };
 
 struct Cluster {
@@ -115,21 +113,4 @@ fn keys_on(primary: usize) -> impl Iterator<Item = Key> {
 
 fn key_on(primary: usize) -> Key {
     keys_on(primary).next().unwrap()
-}
-
-/// Another resource of the same bucket.
-fn neighbour_of(key: &Key) -> Key {
-    let mut all = (0..).map(|number: u32| super::key(&format!("neighbour-{number}")));
-    all.find(|other| other.bucket() == key.bucket()).unwrap()
-}
-
-type Acquiring = JoinHandle<Result<Arc<Ownership>, LockError>>;
-
-fn acquire(store: &Arc<RedisStore>, attempt: Attempt) -> Acquiring {
-    let store = Arc::clone(store);
-    TaskTracker::new().spawn(async move { store.acquire(attempt).await })
-}
-
-async fn granted(acquiring: Acquiring) -> Arc<Ownership> {
-    tokio::time::timeout(LIMIT, acquiring).await.expect("the attempt hangs").unwrap().expect("not granted")
 }

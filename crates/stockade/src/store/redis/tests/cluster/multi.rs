@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 
-use super::{Cluster, key_on, keys_on, neighbour_of};
+use super::{Cluster, key_on, keys_on, neighbour};
 use crate::{
     lock::Locks,
     resource::Key,
@@ -14,7 +14,7 @@ use crate::{
 async fn one_script_takes_what_is_in_one_slot_and_the_rest_is_taken_in_turn() {
     let cluster = Cluster::start().await;
     let store = cluster.store().await;
-    let (one, other) = (key("together"), neighbour_of(&key("together")));
+    let (one, other) = (key("together"), neighbour(&key("together")));
     let held = store.try_all(&[write(&one), write(&other)]).await.unwrap().expect("one slot, and free");
     assert!(held[0].token < held[1].token, "of one floor");
     join_all(held.iter().map(|held| store.release(held))).await.into_iter().for_each(|released| {

@@ -3,7 +3,7 @@ use std::{borrow::Cow, convert::Infallible, slice, time::Duration};
 use stockade_testbed::{Fault, Proxy, RedisCluster, RedisServer};
 use tokio::time::{Instant, timeout};
 
-use super::{Cluster, acquire, granted, key_on};
+use super::{Cluster, granted, key_on, waiting};
 use crate::{
     cache::{BuildError, Cache},
     redis::{Redis, retried},
@@ -25,7 +25,7 @@ async fn a_frozen_node_does_not_hinder_the_locks_of_others() {
     for key in [&frozen, &well, &too] {
         held.push(store.acquire(write(key)).await.unwrap());
     }
-    let waiter = acquire(&other, write(&well));
+    let waiter = waiting(&other, write(&well));
     until_waiting(&store, &well, 1).await;
     cluster.primary(0).pause().unwrap();
     for _ in 0..5 {
@@ -130,9 +130,9 @@ async fn a_user_who_may_do_what_is_documented_locks_on_every_node() {
     let (holder, other) = (connected(&redis).await, connected(&redis).await);
     for key in [0, 1, 2].map(key_on) {
         let held = holder.acquire(read(&key)).await.unwrap();
-        let writer = acquire(&other, write(&key));
+        let writer = waiting(&other, write(&key));
         until_waiting(&holder, &key, 1).await;
-        let reader = acquire(&holder, read(&key));
+        let reader = waiting(&holder, read(&key));
         until_waiting(&holder, &key, 2).await;
         holder.renew(slice::from_ref(&held)).await.unwrap();
         holder.release(&held).await.unwrap();

@@ -2,7 +2,7 @@ use std::{slice, sync::Arc, time::Duration};
 
 use stockade_testbed::{Certificates, RedisCluster};
 
-use super::{Cluster, acquire, connected, granted, keys_on, neighbour_of};
+use super::{Cluster, connected, granted, keys_on, neighbour, waiting};
 use crate::{
     redis::{Redis, TlsOptions, retried},
     store::{
@@ -32,8 +32,8 @@ async fn locks_over_tls_follow_their_slot_over_a_migration_and_a_failover() {
     let key = keys_on(0).next().unwrap();
     let slot = key.bucket().slot();
     let held = holder.acquire(write(&key)).await.unwrap();
-    let kept = holder.acquire(write(&neighbour_of(&key))).await.unwrap();
-    let waiter = acquire(&other, write(&key));
+    let kept = holder.acquire(write(&neighbour(&key))).await.unwrap();
+    let waiter = waiting(&other, write(&key));
     until_waiting(&holder, &key, 1).await;
 
     let to = cluster.primary(1);
