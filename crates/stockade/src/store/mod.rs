@@ -10,6 +10,7 @@ mod commits;
 pub(crate) mod conformance;
 mod error;
 mod event;
+mod floors;
 mod handed;
 mod loss_reason;
 mod memory;

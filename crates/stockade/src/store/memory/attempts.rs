@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    floor::tokens_exhausted,
+    floor::{minted, tokens_exhausted},
     lock::{Asker, Holder, Kind, Place, Waiter},
     table::Table,
 };
@@ -43,7 +43,7 @@ impl Table {
             self.next_seq += 1;
             return Ok(Entered::Queued(place));
         }
-        let token = self.floors.mint(attempt.key.bucket()).ok_or_else(tokens_exhausted)?;
+        let token = minted(&self.floors, &attempt.key).ok_or_else(tokens_exhausted)?;
         let mut holder = Holder::new(asker, token, now, attempt.lease, Arc::clone(&attempt.tag));
         let ownership = owned(asker, attempt, &holder, None);
         holder.ownership = Some(Arc::clone(&ownership));

@@ -95,7 +95,7 @@ impl LockStore for MemoryStore {
 
     fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {
         Box::pin(async move {
-            self.shared.change(|table, _| table.floors.raise(key.bucket(), token));
+            self.shared.change(|table, _| table.floors.note(key, token.get()));
             Ok(())
         })
     }

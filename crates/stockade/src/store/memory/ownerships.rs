@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::{
-    floor::tokens_exhausted,
+    floor::{minted, tokens_exhausted},
     lock::{Asker, Kind},
     table::Table,
 };
@@ -71,7 +71,7 @@ impl Table {
     }
 
     pub(super) fn force(&mut self, now: Instant, key: &Key, force: Force) -> Result<Forced, LockError> {
-        let token = self.floors.mint(key.bucket()).ok_or_else(tokens_exhausted)?;
+        let token = minted(&self.floors, key).ok_or_else(tokens_exhausted)?;
         let mut holders = 0;
         if let Some(lock) = self.locks.get_mut(key) {
             holders = u64::try_from(lock.holders.len()).unwrap_or(u64::MAX);

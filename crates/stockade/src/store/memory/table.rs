@@ -2,14 +2,14 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     effects::Effects,
-    floor::Floors,
+    floor::minted,
     leases::Leases,
     lock::{Asker, Holder, Kind, Lock, Place},
 };
 use crate::{
     clock::Instant,
     resource::Key,
-    store::{Attempt, Inspection, LossReason, Owner},
+    store::{Attempt, Inspection, LossReason, Owner, floors::Floors},
 };
 
 /// The lease of a grant until its waiter has woken and entered. If the waiter is never polled again, the next waiter is
@@ -63,7 +63,7 @@ impl Table {
                 return;
             }
             // Without a token there is no grant. The waiters end when their waits do.
-            let Some(token) = self.floors.mint(key.bucket()) else { return };
+            let Some(token) = minted(&self.floors, key) else { return };
             let Some((_, waiter)) = lock.queue.pop_first() else { return };
             let holder = Holder::new(&waiter.asker, token, now, waiter.lease.min(GRANT_LEASE), waiter.tag);
             self.hold(key, kind, &waiter.asker, holder);

@@ -1,37 +1,16 @@
-use std::{
-    slice,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::{slice, sync::atomic::Ordering};
 
 use futures_util::future::try_join_all;
 
 use super::scripts::SEED;
 use crate::{
     redis::{Handshake, LinkError},
-    resource::{Bucket, Key},
-    store::Misplaced,
+    resource::Bucket,
+    store::{Misplaced, floors::Floors},
 };
 
-/// The largest token that this process has seen in each bucket; 0 if it has seen none. A server that comes back without
-/// its floors is seeded with it.
-#[derive(Debug)]
-pub(in crate::store) struct Floors([AtomicU64; 256]);
-
-impl Default for Floors {
-    fn default() -> Self {
-        Self([const { AtomicU64::new(0) }; 256])
-    }
-}
-
+/// A server that comes back without its floors is seeded with those of this process.
 impl Floors {
-    pub(in crate::store) fn of(&self, bucket: Bucket) -> &AtomicU64 {
-        &self.0[usize::from(bucket.index())]
-    }
-
-    pub(in crate::store) fn note(&self, key: &Key, token: u64) {
-        self.of(key.bucket()).fetch_max(token, Ordering::Relaxed);
-    }
-
     /// The floors of the buckets in which a token was seen.
     pub(super) fn seen(&self) -> Vec<(Bucket, u64)> {
         let buckets = (0..=u8::MAX).map(Bucket::from_index).zip(&self.0);

@@ -13,7 +13,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     acquire::{Mailbox, ReaskThrottle},
     commands::keys::Keys,
-    floors::Floors,
     holding::HeldTable,
     messages::Waiters,
     options::Options,
@@ -25,7 +24,7 @@ use crate::{
     clock::Instant,
     redis::{LinkError, RoutedLink},
     resource::{Bucket, Key},
-    store::{LockError, Owner, Unavailable},
+    store::{LockError, Owner, Unavailable, floors::Floors},
 };
 
 /// What the parts of a store share.

@@ -90,7 +90,6 @@ pub(in crate::store) mod parts {
             keys::Keys,
             replies::{joined, number},
         },
-        floors::Floors,
         scripts::{JOIN, SEED},
     };
 }

@@ -8,7 +8,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     commands::keys::Keys,
-    floors::Floors,
     holding::HeldTable,
     inner::Inner,
     messages::{Inbox, Waiters},
@@ -19,6 +18,7 @@ use super::{
 use crate::{
     process_id::process_id,
     redis::{Redis, RoutedLink},
+    store::floors::Floors,
 };
 
 impl Inner {

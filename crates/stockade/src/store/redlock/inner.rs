@@ -10,7 +10,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{held_table::HeldTable, keys::Keys, node::Node, servers::Servers, settings::Settings};
 use crate::{
     resource::Key,
-    store::{LockError, Owner, Token, Unavailable, redis::parts::Floors},
+    store::{LockError, Owner, Token, Unavailable, floors::Floors},
 };
 
 /// The `retry_after` of an error when no breaker says a better time.

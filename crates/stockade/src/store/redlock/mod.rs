@@ -60,7 +60,6 @@ mod servers;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod tokens;
 mod undo;
 mod watch;
 

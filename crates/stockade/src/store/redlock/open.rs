@@ -17,7 +17,7 @@ use crate::{
     breaker::{Breaker, Quorum},
     process_id::process_id,
     redis::{Link, Redis},
-    store::redis::parts::Floors,
+    store::floors::Floors,
 };
 
 impl Inner {
