@@ -13,4 +13,5 @@ async fn fixture() -> Fixture {
     Fixture::new(vec![store], ())
 }
 
-conformance!(fixture);
+conformance!(fixture: exclusive);
+conformance!(fixture: queued);

@@ -20,4 +20,5 @@ async fn fixture() -> Fixture {
     Fixture::new(stores.into(), part)
 }
 
-conformance!(fixture);
+conformance!(fixture: exclusive);
+conformance!(fixture: queued);

@@ -15,4 +15,5 @@ async fn fixture() -> Fixture {
     Fixture::new(stores.into(), server)
 }
 
-conformance!(fixture);
+conformance!(fixture: exclusive);
+conformance!(fixture: queued);
