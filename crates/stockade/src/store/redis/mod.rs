@@ -90,6 +90,7 @@ pub(in crate::store) mod parts {
             keys::Keys,
             replies::{joined, number},
         },
+        release::Sent,
         scripts::{JOIN, SEED},
     };
 }

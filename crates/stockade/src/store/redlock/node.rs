@@ -3,16 +3,14 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    keys::Names,
-    mark::{Mark, Sent},
-    replies::Taken,
-    scripts::ACQUIRE,
-};
+use super::{keys::Names, mark::Mark, replies::Taken, scripts::ACQUIRE};
 use crate::{
     clock::Instant,
     redis::{Link, LinkError, ServerClock},
-    store::{Owner, Token, redis::parts::millis},
+    store::{
+        Owner, Token,
+        redis::parts::{Sent, millis},
+    },
 };
 
 /// How far a stamp may be ahead of the server's clock. `stamp.lua` refuses a command whose stamp is further ahead.
@@ -71,8 +69,7 @@ impl Node {
         // If the link reconnected during the call, either connection may carry the command.
         let generation = (self.link.generation() == generation).then_some(generation);
         let forgotten = self.settled(at) + *lease + Duration::from_secs(1);
-        let sent = Sent { at, generation, stray: None, forgotten };
-        let sent = before.sent.map_or(sent, |earlier| sent.after(earlier, before.answered));
+        let sent = Sent::new(at, generation, forgotten, before.sent.map(|sent| (sent, before.answered)));
         (Mark { sent: Some(sent), answered: false, run }, async move { Taken::read(&reply.await?) })
     }
 

@@ -3,17 +3,11 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use tokio::{sync::mpsc, time::sleep};
 
-use super::{
-    inner::Inner,
-    mark::{Mark, Sent},
-    node::Node,
-    replies::released,
-    scripts::RELEASE,
-};
+use super::{inner::Inner, mark::Mark, node::Node, replies::released, scripts::RELEASE};
 use crate::{
     clock::Instant,
     redis::{LinkError, evalsha},
-    store::{Owner, Ownership},
+    store::{Owner, Ownership, redis::parts::Sent},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -43,7 +37,7 @@ impl Inner {
                 let generation = at.link.generation();
                 let reply = at.release(lock, value);
                 // If the link reconnected during the call, either connection may carry the release.
-                let ordered = sent.generation == Some(generation) && at.link.generation() == generation;
+                let ordered = sent.carrier == Some(generation) && at.link.generation() == generation;
                 let stray = if ordered { sent.stray } else { Some(sent.at) };
                 let undo = Undo { inner: Arc::clone(self), node, lock: lock.to_owned(), value: value.clone(), sent };
                 Some(undo.see_through(stray.map(|stray| at.settled(stray)), reply, tell.clone()))
@@ -91,7 +85,7 @@ struct Undo {
     node: usize,
     lock: String,
     value: Owner,
-    sent: Sent,
+    sent: Sent<u64>,
 }
 
 impl Undo {
@@ -130,7 +124,7 @@ impl Undo {
             let now = Instant::now();
             let reply = at.release(&self.lock, &self.value);
             // Compared after the sending: an equal generation before it does not rule out a new connection since.
-            if self.sent.generation != Some(at.link.generation()) {
+            if self.sent.carrier != Some(at.link.generation()) {
                 repeat = repeat.max(Some(at.settled(self.sent.at)));
             }
             repeat = repeat.filter(|at| *at > now);

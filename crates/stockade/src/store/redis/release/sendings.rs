@@ -7,20 +7,20 @@ use crate::{
 
 /// The last sending of an attempt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct Sent<C = Carrier> {
     pub(crate) at: Instant,
     /// The connection that it went out on. `None` if the connection changed meanwhile.
-    pub(crate) carrier: Option<Carrier>,
+    pub(crate) carrier: Option<C>,
     /// When an earlier sending without an answer was made, if its connection is gone. That sending may still arrive.
     pub(crate) stray: Option<Instant>,
     /// After this time nothing of the sending is left at the server, even if nobody undoes it.
     pub(crate) forgotten: Instant,
 }
 
-impl Sent {
+impl<C: Copy + PartialEq> Sent<C> {
     /// `before` is the sending before this one, and whether it was answered. A sending that may still arrive is kept as
     /// `stray`, even when later sendings are answered.
-    fn new(at: Instant, carrier: Option<Carrier>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
+    pub(crate) fn new(at: Instant, carrier: Option<C>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
         let stray = before.and_then(|(before, answered)| {
             let same = before.carrier.is_some() && before.carrier == carrier;
             if answered || same { before.stray } else { Some(before.at) }
