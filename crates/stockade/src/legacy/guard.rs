@@ -99,8 +99,8 @@ impl SetnxGuard {
     ///
     /// # Errors
     ///
-    /// [`SetnxError::Unavailable`] if Redis did not answer within one command timeout. The lock ends with its time at
-    /// the latest.
+    /// [`SetnxError::Unavailable`] if Redis did not answer within one command timeout, [`SetnxError::ShuttingDown`] if
+    /// the runtime ends, [`SetnxError::Value`] if the key holds no text. The lock ends with its time at the latest.
     pub async fn release(mut self) -> Result<Released, SetnxError> {
         let (done, outcome) = oneshot::channel();
         self.give_back(Some(done));

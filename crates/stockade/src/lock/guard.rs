@@ -129,7 +129,7 @@ impl Guard {
     ///
     /// [`GuardError`], which gives the guard back:
     ///
-    /// - [`LockError::Lost`] when the lock is lost.
+    /// - [`LockError::Lost`] when the lock is lost, [`LockError::Foreign`] when another program overwrote a key of it.
     /// - [`LockError::Unavailable`] when the store did not answer. The guard may be downgraded again. It counts as a
     ///   reader, because others may read by then. Only if the command was surely not executed is the guard still a
     ///   writer; [`Guard::mode`] tells.
@@ -232,7 +232,8 @@ impl Guard {
     /// # Errors
     ///
     /// [`LockError::Unavailable`] when the store did not answer, and [`LockError::Foreign`] when another program
-    /// overwrote a key of the lock. The lock then ends with its lease at the latest.
+    /// overwrote the queue of the lock or its tokens. The lock then ends with its lease at the latest. If the state itself
+    /// was overwritten, the lock is [`Released::Lost`].
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<Released, LockError> {
         match Arc::into_inner(self.held) {

@@ -103,7 +103,8 @@ impl Locks {
     /// served. Permits, readers and writers of one resource share one queue and exclude each other.
     ///
     /// All users of a semaphore must give the same number. While anybody holds a permit or waits for one, a request
-    /// with another number is refused as [`LockError::Capacity`]. A permit cannot claim the fence, because other
+    /// with another number is refused as [`LockError::Capacity`]. To change the number while both versions of a program
+    /// run, change the resource with it, for instance its kind. A permit cannot claim the fence, because other
     /// holders have permits at the same time.
     ///
     /// ```
@@ -171,7 +172,8 @@ impl Locks {
     }
 
     /// Whether locks are unavailable now, judged without asking the store: the store, or one of its servers, is not
-    /// connected, or failed so often that its circuit breaker is open.
+    /// connected, or failed so often that its circuit breaker is open. A quorum is unavailable if too few of its servers
+    /// are connected.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         !self.shared.store.is_up()
@@ -201,8 +203,8 @@ impl Locks {
         self.shared.taken_away.cancelled().await;
     }
 
-    /// The encoded keys of all locks that are held or waited for over the whole fleet, at most `limit` of them. Changes
-    /// nothing.
+    /// The encoded keys of all locks that are held or waited for over the whole fleet, at most `limit` of them. Looks at
+    /// ten million keys of each server at most. Changes nothing.
     ///
     /// # Errors
     ///

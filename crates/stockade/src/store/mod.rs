@@ -105,7 +105,7 @@ pub struct Forced {
 pub struct Party {
     /// How the party holds or wants the resource.
     pub mode: Mode,
-    /// The tag given by the request.
+    /// The tag given by the request. Empty on a quorum, which keeps none.
     pub tag: String,
     /// The fencing token, for holders.
     pub token: Option<Token>,
@@ -113,7 +113,8 @@ pub struct Party {
     /// store. If that clock was set back, a holder from before is shown younger than it is. `None` where the store
     /// keeps no time.
     pub age: Option<Duration>,
-    /// The time left on the lease for holders, the time left to wait for waiters.
+    /// The time left on the lease for holders, the time left to wait for waiters. For a wait without limit, Redis has at
+    /// most a minute, which is renewed.
     pub remaining: Duration,
     /// The place in the queue, from 1, for waiters.
     pub position: Option<u64>,

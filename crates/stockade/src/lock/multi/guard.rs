@@ -72,8 +72,8 @@ impl MultiGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] if the store did not answer for one of them. That lock ends with its lease at the
-    /// latest.
+    /// [`LockError::Unavailable`] if the store did not answer for one of them, [`LockError::Foreign`] as for
+    /// [`Guard::release`](crate::Guard::release). That lock ends with its lease at the latest.
     pub async fn release(self) -> Result<Released, LockError> {
         self.held.release().await
     }

@@ -41,7 +41,7 @@ impl Table {
         if lock.holders.get(&handed.owner).is_none_or(|holder| holder.token != handed.token) {
             return Err(LockError::HandoverVoid);
         }
-        let token = self.floors.mint(handed.key.bucket()).ok_or_else(tokens_exhausted)?;
+        let token = minted(&self.floors, &handed.key).ok_or_else(tokens_exhausted)?;
         let mut holder = lock.holders.remove(&handed.owner).ok_or(LockError::HandoverVoid)?;
         self.leases.remove(holder.ends, holder.number);
         (holder.number, holder.token) = (asker.number, token);
