@@ -1,8 +1,8 @@
 //! Renews the leases of guards, and watches their deadlines.
 //!
-//! - [`Renewals`]: all ownerships of one `Locks`, a queue for each shard of the store.
-//! - [`queue`]: the ownerships on one shard, by the time of their next event; [`entry`]: one of them.
-//! - [`schedule`]: when a lease is renewed. [`batch`]: the renewals that go out together.
+//! - [`Renewals`]: all ownerships of one `Locks`, in one queue with one task.
+//! - [`queue`]: the ownerships, by the time of their next event; [`entry`]: one of them.
+//! - [`schedule`]: when a lease is renewed. [`batch`]: the renewals that go out together, to one shard of the store.
 //! - [`task`]: waits for the next event, and sends the renewals.
 
 mod batch;

@@ -20,11 +20,11 @@ const TOGETHER: Duration = Duration::from_millis(5);
 /// The most renewals in one call, so that one slow call does not hold up many.
 const BATCH: usize = 256;
 
-/// The ownerships on one shard of the store, ordered by the time of their next event.
+/// The ownerships to renew, ordered by the time of their next event.
 #[derive(Debug)]
 pub(super) struct RenewalQueue {
     pub(super) store: Arc<dyn LockStore>,
-    schedule: Arc<Schedule>,
+    schedule: Schedule,
     table: Mutex<Table>,
     /// Wakes the task: something is due earlier than its alarm, or nothing is left.
     pub(super) rearm: Notify,
@@ -39,28 +39,15 @@ struct Table {
     /// The time until which the task sleeps; `None` without a task.
     alarm: Option<Instant>,
     closed: bool,
-    /// Set when the queue is removed. A new queue will be made for its shard.
-    retired: bool,
-}
-
-/// The outcome of adding an ownership.
-#[derive(Debug)]
-pub(super) enum Added {
-    /// `idle`: no task runs for this queue yet.
-    Renewed {
-        id: u64,
-        idle: bool,
-    },
-    Closed,
-    Retired,
 }
 
 impl RenewalQueue {
-    pub(super) fn new(store: Arc<dyn LockStore>, schedule: Arc<Schedule>) -> Self {
-        Self { store, schedule, table: Mutex::default(), rearm: Notify::new() }
+    pub(super) fn new(store: Arc<dyn LockStore>) -> Self {
+        Self { store, schedule: Schedule::new(), table: Mutex::default(), rearm: Notify::new() }
     }
 
-    pub(super) fn add(&self, ownership: &Arc<Ownership>, ends_at: Option<Instant>) -> Added {
+    /// Returns the id of the entry, and whether the queue needs a task. `None` if the queue is closed.
+    pub(super) fn add(&self, ownership: &Arc<Ownership>, ends_at: Option<Instant>) -> Option<(u64, bool)> {
         let now = Instant::now();
         let left = ownership.deadline().since(now);
         // A grant that was handed over may have less than its whole lease left.
@@ -68,10 +55,7 @@ impl RenewalQueue {
         let renew_at = self.schedule.next(now, period, ownership.key.bucket());
         let mut table = self.table.lock();
         if table.closed {
-            return Added::Closed;
-        }
-        if table.retired {
-            return Added::Retired;
+            return None;
         }
         let id = table.next_id;
         table.next_id += 1;
@@ -84,7 +68,7 @@ impl RenewalQueue {
         if alarm.is_some() && next < alarm {
             self.rearm.notify_one();
         }
-        Added::Renewed { id, idle: alarm.is_none() }
+        Some((id, alarm.is_none()))
     }
 
     /// Sets the longest hold of an entry.
@@ -109,13 +93,6 @@ impl RenewalQueue {
         if let Some(entry) = table.entries.remove(&id) {
             table.agenda.remove(&(entry.at, id));
         }
-    }
-
-    /// Retires the queue if it has neither entries nor a task. Returns whether it is retired.
-    pub(super) fn retire(&self) -> bool {
-        let mut table = self.table.lock();
-        table.retired |= table.entries.is_empty() && table.alarm.is_none();
-        table.retired
     }
 
     /// Takes all entries, and accepts no more.

@@ -1,38 +1,24 @@
 use std::sync::Arc;
 
-use foldhash::HashMap;
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-use super::{
-    queue::{Added, RenewalQueue},
-    schedule::Schedule,
-    task::RenewalTask,
-};
+use super::{queue::RenewalQueue, task::RenewalTask};
 use crate::{
     clock::Instant,
     store::{LockStore, LossReason, Ownership},
 };
 
-/// All ownerships that the guards of one `Locks` hold. Each shard of the store has a [`RenewalQueue`] with a task that
-/// renews them and watches their deadlines.
+/// All ownerships that the guards of one `Locks` hold, in a [`RenewalQueue`] with a task that renews them and watches
+/// their deadlines.
 ///
-/// A task sleeps until something is due. If it then finds nothing left, it ends, and the next guard starts another.
+/// The task sleeps until something is due. If it then finds nothing left, it ends, and the next guard starts another.
 #[derive(Debug)]
 pub(in crate::lock) struct Renewals {
-    store: Arc<dyn LockStore>,
-    schedule: Arc<Schedule>,
-    queues: Mutex<Queues>,
+    queue: Arc<RenewalQueue>,
     tasks: TaskTracker,
     /// The runtime in which this was made.
     home: Option<Handle>,
-}
-
-#[derive(Debug, Default)]
-struct Queues {
-    by_shard: HashMap<u32, Arc<RenewalQueue>>,
-    closed: bool,
 }
 
 /// A guard's entry. The guard removes it at its end.
@@ -58,51 +44,27 @@ impl Renewals {
     pub(in crate::lock) fn new(store: Arc<dyn LockStore>, home: Option<Handle>) -> Self {
         let tasks = TaskTracker::new();
         tasks.close();
-        Self { store, schedule: Arc::new(Schedule::new()), queues: Mutex::default(), tasks, home }
-    }
-
-    /// The queue of the shard that has the resource now. The ownership stays in this queue when its slot moves: its
-    /// renewals then go to the new shard, in a batch of their own.
-    fn queue(&self, ownership: &Ownership) -> Arc<RenewalQueue> {
-        let shard = self.store.shard(&ownership.key);
-        let mut queues = self.queues.lock();
-        if let Some(queue) = queues.by_shard.get(&shard) {
-            return Arc::clone(queue);
-        }
-        // A node that joins a cluster is a new shard, even if it was in the cluster before. So whenever a queue is
-        // made, the empty queues are removed.
-        queues.by_shard.retain(|_, queue| !queue.retire());
-        let queue = Arc::new(RenewalQueue::new(Arc::clone(&self.store), Arc::clone(&self.schedule)));
-        if queues.closed {
-            queue.close();
-        }
-        queues.by_shard.insert(shard, Arc::clone(&queue));
-        queue
+        Self { queue: Arc::new(RenewalQueue::new(store)), tasks, home }
     }
 
     /// Renews an ownership from now on, until it is ended, lost or at the end of its longest hold.
     pub(in crate::lock) fn add(&self, ownership: &Arc<Ownership>, ends_at: Option<Instant>) -> Renewal {
-        loop {
-            let queue = self.queue(ownership);
-            let id = match queue.add(ownership, ends_at) {
-                Added::Renewed { id, idle } => {
-                    if idle {
-                        self.start(&queue);
-                    }
-                    id
+        let id = match self.queue.add(ownership, ends_at) {
+            Some((id, idle)) => {
+                if idle {
+                    self.start(&self.queue);
                 }
-                Added::Closed => {
-                    ownership.lose(LossReason::Forced);
-                    u64::MAX
-                }
-                // The queue was retired between the look-up and its use.
-                Added::Retired => continue,
-            };
-            return Renewal { queue, id };
-        }
+                id
+            }
+            None => {
+                ownership.lose(LossReason::Forced);
+                u64::MAX
+            }
+        };
+        Renewal { queue: Arc::clone(&self.queue), id }
     }
 
-    /// Starts the task of a queue at home. The runtime of the caller may stand still as soon as the caller has its
+    /// Starts the task of the queue at home. The runtime of the caller may stand still as soon as the caller has its
     /// guard. It is taken if there is no home, or if the home has ended.
     fn start(&self, queue: &Arc<RenewalQueue>) {
         let task = || RenewalTask::new(Arc::clone(queue)).run();
@@ -121,17 +83,7 @@ impl Renewals {
 
     /// Takes all ownerships, and accepts no more. For a shutdown.
     pub(in crate::lock) fn close(&self) -> Vec<Arc<Ownership>> {
-        let queues: Vec<_> = {
-            let mut queues = self.queues.lock();
-            queues.closed = true;
-            queues.by_shard.values().cloned().collect()
-        };
-        queues.iter().flat_map(|queue| queue.close()).collect()
-    }
-
-    #[cfg(test)]
-    pub(in crate::lock) fn shards(&self) -> usize {
-        self.queues.lock().by_shard.len()
+        self.queue.close()
     }
 
     #[cfg(test)]
@@ -147,6 +99,6 @@ impl Renewals {
 
 impl Drop for Renewals {
     fn drop(&mut self) {
-        self.queues.lock().by_shard.values().for_each(|queue| queue.rearm.notify_one());
+        self.queue.rearm.notify_one();
     }
 }

@@ -126,28 +126,6 @@ async fn a_shard_that_does_not_answer_keeps_no_other_from_being_renewed() {
     assert!(store.renewals(&name(&stuck)) >= 2, "tried again before it was lost");
 }
 
-/// As when the nodes of a cluster are replaced, one after the other.
-#[tokio::test]
-async fn shards_that_came_and_went_leave_nothing() {
-    let (locks, store) = Faulty::locks();
-    let shared: Arc<dyn LockStore> = Arc::<Faulty>::clone(&store);
-    let renewals = Renewals::new(shared, None);
-    let kept = locks.write(&Sku("kept")).acquire().await.unwrap();
-    renewals.add(&kept.fence().ownership, None);
-    for shard in 1..10 {
-        store.put_on_shard("stock:moves", shard);
-        let guard = locks.write(&Sku("moves")).lease(LEASE).acquire().await.unwrap();
-        let renewal = renewals.add(&guard.fence().ownership, None);
-        let before = store.renewals("stock:moves");
-        until("renewed there", async || store.renewals("stock:moves") > before).await;
-        renewal.end();
-        guard.release().await.unwrap();
-        until("its task has ended", async || renewals.tasks() == 1).await;
-        assert!(renewals.shards() <= 2, "{} shards", renewals.shards());
-    }
-    assert_eq!(renewals.close().len(), 1, "one that is in use was taken out");
-}
-
 /// Starting a task costs more than the rest of a short lock, since it wakes another thread.
 #[tokio::test]
 async fn a_lock_that_is_held_for_a_moment_leaves_its_task_to_the_next() {
