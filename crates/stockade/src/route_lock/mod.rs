@@ -120,7 +120,6 @@
 //! [`MethodRouter::route_layer`]: axum::routing::MethodRouter::route_layer
 
 mod body;
-mod future;
 mod grant;
 mod keys;
 mod layer;
@@ -141,7 +140,6 @@ mod template;
 mod tests;
 mod upload;
 
-pub use future::ResponseFuture;
 pub use layer::RouteLock;
 pub use lock_wait::LockWait;
 pub use problem::Problem;

@@ -1,5 +1,6 @@
 use std::{
     mem,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -10,10 +11,13 @@ use axum::{
 };
 use tower_service::Service;
 
-use super::{Keys, RequestLocks, ResponseFuture, Route, Section};
+use super::{Keys, RequestLocks, Route, Section};
 
 /// The service of [`RouteLock`](super::RouteLock). Its error type is that of the inner service: a refusal is a
 /// response.
+///
+/// Dropping its future while the request waits for its lock leaves the queue. Dropping it later drops the handler of a
+/// read and releases the lock. The handler of a write goes on to its end on a task of the locks.
 #[derive(Clone, Debug)]
 pub struct RouteLockService<S> {
     inner: S,
@@ -35,7 +39,7 @@ where
 {
     type Response = Response;
     type Error = S::Error;
-    type Future = ResponseFuture<S::Error>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         // No lock is taken here: a service may be polled ready and never called.
@@ -47,7 +51,7 @@ where
         // calls.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
-        ResponseFuture::new(Arc::clone(&self.route).serve(ready, request))
+        Box::pin(Arc::clone(&self.route).serve(ready, request))
     }
 }
 
