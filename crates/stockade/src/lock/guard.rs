@@ -1,5 +1,3 @@
-#[cfg(feature = "axum")]
-use std::sync::Weak;
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::held_lock::HeldLock;
@@ -80,11 +78,6 @@ impl Guard {
     /// these guards.
     pub fn reenter(&self) -> Self {
         Self { held: Arc::clone(&self.held) }
-    }
-
-    #[cfg(feature = "axum")]
-    pub(crate) fn weak(&self) -> WeakGuard {
-        WeakGuard(Arc::downgrade(&self.held))
     }
 
     /// Turns the exclusive lock into a shared one with the same token. The readers at the head of the queue enter at
@@ -247,18 +240,6 @@ impl Guard {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Guard").field(self.held.fence()).finish()
-    }
-}
-
-/// A way to a guard of an ownership for as long as another guard of it lives.
-#[cfg(feature = "axum")]
-#[derive(Clone, Debug)]
-pub(crate) struct WeakGuard(Weak<HeldLock>);
-
-#[cfg(feature = "axum")]
-impl WeakGuard {
-    pub(crate) fn upgrade(&self) -> Option<Guard> {
-        self.0.upgrade().map(|held| Guard { held })
     }
 }
 

@@ -78,8 +78,6 @@ pub use fence::Fence;
 pub(crate) use fence::handler_commits;
 #[cfg(feature = "axum")]
 pub(crate) use fence::handling;
-#[cfg(feature = "axum")]
-pub(crate) use guard::WeakGuard;
 pub use guard::{Guard, GuardError};
 pub use handover::{Handover, HandoverTextError};
 pub use locks::Locks;

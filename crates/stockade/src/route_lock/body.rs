@@ -15,7 +15,7 @@ use super::{Grant, Route};
 /// The lock of a response body.
 pub(crate) struct Hold {
     pub(crate) route: Arc<Route>,
-    pub(crate) grant: Grant,
+    pub(crate) grant: Arc<Grant>,
     pub(crate) entered: Instant,
     pub(crate) deadline: Instant,
 }

@@ -1,20 +1,11 @@
-use std::sync::{Arc, Weak};
-
-use crate::lock::{Guard, LossReason, Mode, MultiGuard, WeakGuard, handling};
+use crate::lock::{Guard, LossReason, Mode, MultiGuard, handling};
 
 /// What a request was granted: the lock of its route, on one resource or on several. Dropping it releases the lock,
 /// unless a layer further in has another one of the same.
 #[derive(Debug)]
 pub(crate) enum Grant {
     One(Guard),
-    Several(Arc<MultiGuard>),
-}
-
-/// A way to the grant of a layer further out, which does not keep its lock.
-#[derive(Clone, Debug)]
-pub(crate) enum WeakGrant {
-    One(WeakGuard),
-    Several(Weak<MultiGuard>),
+    Several(MultiGuard),
 }
 
 impl Grant {
@@ -22,13 +13,6 @@ impl Grant {
         match self {
             Self::One(guard) => guard.mode(),
             Self::Several(_) => Mode::Write,
-        }
-    }
-
-    pub(crate) fn weak(&self) -> WeakGrant {
-        match self {
-            Self::One(guard) => WeakGrant::One(guard.weak()),
-            Self::Several(guard) => WeakGrant::Several(Arc::downgrade(guard)),
         }
     }
 
@@ -54,15 +38,6 @@ impl Grant {
         match self {
             Self::One(guard) => guard.fence().ownership.commits.close(),
             Self::Several(guard) => guard.fences().close_commits(),
-        }
-    }
-}
-
-impl WeakGrant {
-    pub(crate) fn upgrade(&self) -> Option<Grant> {
-        match self {
-            Self::One(guard) => guard.upgrade().map(Grant::One),
-            Self::Several(guard) => guard.upgrade().map(Grant::Several),
         }
     }
 }

@@ -149,7 +149,7 @@ pub use service::RouteLockService;
 pub use settings::{OnStoreError, Until};
 
 use body::{HeldBody, Hold};
-use grant::{Grant, WeakGrant};
+use grant::Grant;
 use keys::{Finder, KeyOf, Keys, extract, finder};
 use limits::Limits;
 use pace::Pace;

@@ -1,9 +1,11 @@
+use std::sync::{Arc, Weak};
+
 use axum::{
     extract::MatchedPath,
     http::{Extensions, request::Parts},
 };
 
-use super::{Grant, Limits, WeakGrant};
+use super::{Grant, Limits};
 use crate::{
     clock::Instant,
     lock::{Fence, MultiFence},
@@ -24,7 +26,8 @@ struct Entry {
     /// The fences of all resources, if the layer locked several.
     together: Option<MultiFence>,
     route: Option<MatchedPath>,
-    grant: WeakGrant,
+    /// Does not keep the lock.
+    grant: Weak<Grant>,
     limits: Limits,
 }
 
@@ -38,7 +41,7 @@ impl RequestLocks {
     ///
     /// Several resources must be the first locks of a request: their commits count for each other already, and cannot
     /// count for a layer further out too.
-    pub(crate) fn enter(extensions: &mut Extensions, grant: &Grant, limits: Limits) -> (Vec<Grant>, Limits) {
+    pub(crate) fn enter(extensions: &mut Extensions, grant: &Arc<Grant>, limits: Limits) -> (Vec<Arc<Grant>>, Limits) {
         let route = extensions.get::<MatchedPath>().cloned();
         let locks = extensions.get_or_insert_default::<Self>();
         let outer = locks.held.iter().filter_map(|entry| entry.grant.upgrade()).collect();
@@ -48,9 +51,9 @@ impl RequestLocks {
                 // The layer further out may end the request while the handler goes on, so it must know of its commits.
                 fence.ownership.commits.within(&outer.fence.ownership.commits);
             }
-            locks.held.push(Entry { fence, together, route: route.clone(), grant: grant.weak(), limits });
+            locks.held.push(Entry { fence, together, route: route.clone(), grant: Arc::downgrade(grant), limits });
         };
-        match grant {
+        match grant.as_ref() {
             Grant::One(guard) => add(guard.fence(), None),
             Grant::Several(guard) => {
                 let fences = guard.fences();

@@ -36,7 +36,7 @@ impl Route {
         request: Request,
         mode: Mode,
         wait: &mut Option<LockWait>,
-    ) -> Result<(Request, Option<Grant>), Refusal> {
+    ) -> Result<(Request, Option<Arc<Grant>>), Refusal> {
         let (mut parts, body) = request.into_parts();
         let Some(key) = key.key(&mut parts).await? else {
             return Ok((Request::from_parts(parts, body), None));
@@ -55,7 +55,7 @@ impl Route {
             false => self.settings.upload.read(&parts.headers, body).await?.into(),
         };
         match self.acquire(key, mode, &parts, wait).await {
-            Ok(guard) => Ok((Request::from_parts(parts, body), Some(Grant::One(guard)))),
+            Ok(guard) => Ok((Request::from_parts(parts, body), Some(Arc::new(Grant::One(guard))))),
             Err(LockError::Unavailable { reason, .. }) if self.settings.proceeds(mode) => {
                 tracing::debug!(%reason, "a read goes on without its lock");
                 Ok((unlocked(parts, body, Degraded), None))
@@ -75,7 +75,7 @@ impl Route {
         keys: &Finder,
         request: Request,
         wait: &mut Option<LockWait>,
-    ) -> Result<(Request, Option<Grant>), Refusal> {
+    ) -> Result<(Request, Option<Arc<Grant>>), Refusal> {
         let (parts, body) = request.into_parts();
         if RequestLocks::refuses_several(&parts) {
             return Err(Problem::NestedLock.into());
@@ -88,7 +88,7 @@ impl Route {
         let asked = Instant::now();
         let acquired = self.acquire_all(keys, &parts).await;
         *wait = Some(LockWait(asked.elapsed()));
-        let grant = acquired.map(|guard| Grant::Several(Arc::new(guard))).map_err(|error| match error {
+        let grant = acquired.map(|guard| Arc::new(Grant::Several(guard))).map_err(|error| match error {
             // The client has named too few or too many.
             LockError::Count { .. } => Problem::BadRequest.into(),
             error => self.refused(error),

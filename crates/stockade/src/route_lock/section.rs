@@ -18,10 +18,10 @@ use crate::lock::Mode;
 #[derive(Debug)]
 pub(crate) struct Section {
     route: Arc<Route>,
-    grant: Grant,
+    grant: Arc<Grant>,
     /// Keeps the locks further out while the handler runs: their layers may have ended, as with a read whose client has
     /// gone, around a write that goes on.
-    _outer: Vec<Grant>,
+    _outer: Vec<Arc<Grant>>,
     entered: Instant,
     limits: Limits,
     /// Whether the handler runs to its end even if its client goes away or its lease is lost. A handler that writes
@@ -31,7 +31,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    pub(crate) fn new(route: Arc<Route>, grant: Grant, request: &mut Request) -> Self {
+    pub(crate) fn new(route: Arc<Route>, grant: Arc<Grant>, request: &mut Request) -> Self {
         let entered = Instant::now();
         let own = Limits::new(entered, &route.settings);
         let (outer, limits) = RequestLocks::enter(request.extensions_mut(), &grant, own);
