@@ -58,7 +58,6 @@ mod folder;
 mod leftovers;
 mod leftovers_of;
 mod pg_template;
-mod pg_wire;
 mod port;
 mod postgres_server;
 mod program;

@@ -14,14 +14,10 @@ use crate::{
     account::Account,
     child::{Child, Launch},
     pg_template,
-    pg_wire::{self, Login},
     port::{self, Port},
     program,
     slot::Slot,
 };
-
-/// The database that every cluster has.
-const DATABASE: &str = "postgres";
 
 /// Durability is off on purpose: see [`PostgresServer`]. Shared memory in files of the cluster goes with its folder; by
 /// default it is in files of the machine, a megabyte for each server, which outlive one that is killed.
@@ -51,7 +47,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// Starts the server and waits until it accepts a login.
+    /// Starts the server and waits until it accepts logins.
     ///
     /// # Errors
     ///
@@ -135,24 +131,16 @@ impl PostgresServer {
                 let status = tokio::fs::read_to_string(&status).await.unwrap_or_default();
                 let own = status.lines().next() == Some(pid.as_raw_nonzero().to_string().as_str());
                 let ready = status.lines().last().is_some_and(|line| ["ready", "standby"].contains(&line.trim_end()));
-                own && ready && pg_wire::execute(self.login(DATABASE), "").await.is_ok()
+                own && ready
             })
             .await?;
         Ok(child)
     }
 
-    fn login<'a>(&'a self, database: &'a str) -> Login<'a> {
-        Login { addr: self.addr(), user: pg_template::USER, password: &self.password, database }
-    }
-
     /// The URL of the database `postgres`, password included.
     #[must_use]
     pub fn url(&self) -> String {
-        self.url_of(DATABASE)
-    }
-
-    fn url_of(&self, database: &str) -> String {
-        format!("postgres://{}:{}@{}/{database}", pg_template::USER, self.password, self.addr())
+        format!("postgres://{}:{}@{}/postgres", pg_template::USER, self.password, self.addr())
     }
 
     /// The address that it listens on, also after a restart.
@@ -177,17 +165,6 @@ impl PostgresServer {
     #[must_use]
     pub fn bin(&self) -> &Path {
         &self.bin
-    }
-
-    /// Creates an empty database and returns its URL.
-    ///
-    /// # Errors
-    ///
-    /// When the name is taken or the server can't be reached.
-    pub async fn create_database(&self, name: &str) -> Result<String> {
-        let sql = format!("create database \"{}\"", name.replace('"', "\"\""));
-        pg_wire::execute(self.login(DATABASE), &sql).await?;
-        Ok(self.url_of(name))
     }
 
     /// Freezes the server with all its backends (SIGSTOP): open connections hang, new ones are accepted and hang.

@@ -113,7 +113,7 @@ impl Stage {
         console::note("starting a private PostgreSQL and a private Redis");
         let (postgres, redis) = try_join!(PostgresServer::start(), RedisServer::start())?;
         let settings = Settings {
-            database_url: postgres.create_database("inventory").await?,
+            database_url: postgres.url(),
             redis_url: redis.url(),
             admin_token: format!("{:032x}", rand::rng().random::<u128>()),
             folder: folder.to_owned(),

@@ -45,7 +45,7 @@ impl Stage {
     pub(crate) async fn bare() -> Self {
         let (redis, postgres) = tokio::join!(RedisServer::start(), PostgresServer::start());
         let (redis, postgres) = (redis.unwrap(), postgres.unwrap());
-        let database_url = postgres.create_database("inventory").await.unwrap();
+        let database_url = postgres.url();
         let pool = PgPool::connect(&database_url).await.unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(LIMIT).build().unwrap();
         Self { redis, postgres, pool, database_url, http }

@@ -113,7 +113,7 @@ async fn a_database_that_can_not_keep_every_text_is_not_migrated() {
     let stage = Stage::bare().await;
     execute(&stage.pool, "create database latin encoding 'LATIN1' template template0 lc_collate 'C' lc_ctype 'C'")
         .await;
-    let url = stage.database_url.replace("/inventory", "/latin");
+    let url = stage.database_url.replace("/postgres", "/latin");
     let (status, output) = stage.run("migrate", &[("DATABASE_URL", &url)]).await;
     assert!(!status.success() && output.contains("LATIN1") && output.contains("UTF8"), "{output}");
     let latin = sqlx::PgPool::connect(&url).await.unwrap();

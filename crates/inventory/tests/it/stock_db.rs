@@ -10,7 +10,9 @@ use sqlx::{AssertSqlSafe, PgPool, migrate::Migrator};
 use stockade_testbed::PostgresServer;
 
 pub(crate) async fn migrated(server: &PostgresServer, name: &str) -> PgPool {
-    let pool = PgPool::connect(&server.create_database(name).await.unwrap()).await.unwrap();
+    let url = server.url();
+    execute(&PgPool::connect(&url).await.unwrap(), &format!("create database {name}")).await;
+    let pool = PgPool::connect(&url.replace("/postgres", &format!("/{name}"))).await.unwrap();
     let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
     Migrator::new(migrations).await.unwrap().run(&pool).await.unwrap();
     pool

@@ -29,7 +29,7 @@ pub(crate) struct World {
 impl World {
     /// Starts all on a database that holds the SKUs, and returns once they can answer.
     pub(crate) async fn start(redis: &RedisServer, postgres: &PostgresServer) -> Result<Self, Failure> {
-        let database = postgres.create_database("stock").await?;
+        let database = postgres.url();
         let pool = PgPoolOptions::new().max_connections(1).connect(&database).await?;
         fill(&pool, redis).await?;
         pool.close().await;

@@ -38,7 +38,7 @@ impl Stage {
         let independent = if schemes.contains(&Scheme::Redlock) { QUORUM } else { 0 };
         let (postgres, redis, quorum) =
             try_join!(PostgresServer::start(), RedisServer::start(), RedisServer::start_many(independent))?;
-        let database_url = postgres.create_database("lab").await?;
+        let database_url = postgres.url();
         let pool = PgPoolOptions::new().max_connections(2).connect(&database_url).await?;
         sqlx::raw_sql("create extension pg_stat_statements").execute(&pool).await?;
         stockade::postgres::install(&pool).await?;
