@@ -9,7 +9,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 use rustix::process::{Pid, Signal, kill_process};
-use stockade_testbed::{PostgresServer, RedisCluster, RedisServer, SentinelGroup, Watchdog};
+use stockade_testbed::{PostgresServer, RedisServer, Watchdog};
 use tokio::{
     process::{Child, Command as Process},
     signal::unix::{SignalKind, signal},
@@ -25,28 +25,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a command with `REDIS_URL` and `DATABASE_URL` set, and end as it ends. Sentinels and a cluster are started
-    /// only when named, as `REDIS_SENTINEL_URL` and `REDIS_CLUSTER_URL`.
+    /// Run a command with `REDIS_URL` and `DATABASE_URL` set, and end as it ends.
     ///
     /// PostgreSQL runs with fsync off: good for tests, not for figures of commit latency.
     Exec(Exec),
 }
 
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Exec {
-    /// Start Redis, and nothing else unless named too.
-    #[arg(long)]
-    redis: bool,
-    /// Start PostgreSQL, and nothing else unless named too.
-    #[arg(long)]
-    postgres: bool,
-    /// Start a primary, two replicas and three sentinels, and nothing else unless named too.
-    #[arg(long)]
-    sentinel: bool,
-    /// Start a cluster of three primaries and three replicas, and nothing else unless named too.
-    #[arg(long)]
-    cluster: bool,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     argv: Vec<OsString>,
@@ -68,35 +54,15 @@ impl Exec {
     async fn run(self) -> Result<ExitCode, Box<dyn std::error::Error>> {
         // Before the servers start: from then on a signal must lead to the ordinary end, which stops them.
         let mut forward = Forward::install()?;
-        let both = ![self.redis, self.postgres, self.sentinel, self.cluster].contains(&true);
-        let start = async {
-            tokio::try_join!(
-                wanted(both || self.redis, RedisServer::start()),
-                wanted(both || self.postgres, PostgresServer::start()),
-                wanted(self.sentinel, SentinelGroup::start()),
-                wanted(self.cluster, RedisCluster::start()),
-            )
-        };
-        let (redis, postgres, sentinel, cluster) = tokio::select! {
+        let start = async { tokio::try_join!(RedisServer::start(), PostgresServer::start()) };
+        let (redis, postgres) = tokio::select! {
             servers = start => servers?,
             signal = forward.next() => return Ok(ended_by(signal)),
         };
 
         let [program, args @ ..] = self.argv.as_slice() else { return Err("no command given".into()) };
         let mut process = Process::new(program);
-        process.args(args).kill_on_drop(true);
-        if let Some(redis) = &redis {
-            process.env("REDIS_URL", redis.url());
-        }
-        if let Some(postgres) = &postgres {
-            process.env("DATABASE_URL", postgres.url());
-        }
-        if let Some(sentinel) = &sentinel {
-            process.env("REDIS_SENTINEL_URL", sentinel.url());
-        }
-        if let Some(cluster) = &cluster {
-            process.env("REDIS_CLUSTER_URL", cluster.url());
-        }
+        process.args(args).env("REDIS_URL", redis.url()).env("DATABASE_URL", postgres.url()).kill_on_drop(true);
         let mut child = match process.spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -112,16 +78,8 @@ impl Exec {
             }
         };
         drop(watchdog);
-        if let Some(redis) = redis {
-            redis.kill().await?;
-        }
-        if let Some(postgres) = postgres {
-            postgres.kill().await?;
-        }
-        let watched = sentinel.iter().flat_map(|group| group.sentinels().iter().chain(group.servers()));
-        for server in watched.chain(cluster.iter().flat_map(RedisCluster::nodes)) {
-            server.kill().await?;
-        }
+        redis.kill().await?;
+        postgres.kill().await?;
         Ok(code_of(status))
     }
 }
@@ -163,13 +121,6 @@ impl Forward {
             _ = self.quit.recv() => Signal::QUIT,
         }
     }
-}
-
-async fn wanted<T>(
-    is_wanted: bool,
-    start: impl Future<Output = stockade_testbed::Result<T>>,
-) -> stockade_testbed::Result<Option<T>> {
-    if is_wanted { start.await.map(Some) } else { Ok(None) }
 }
 
 /// The exit code that a shell gives: 128 and the signal's number for a command that was killed.

@@ -32,31 +32,15 @@ async fn both_urls_are_exported_and_the_exit_code_is_the_commands() {
 }
 
 #[tokio::test]
-async fn only_the_server_that_is_named_is_started() {
-    let (code, stdout) = output(&["--redis", "--", "sh", "-c", "echo ${REDIS_URL:+yes} ${DATABASE_URL:-no}"]).await;
-    assert_eq!((code, stdout.trim()), (Some(0), "yes no"));
-}
-
-#[tokio::test]
-async fn sentinels_and_a_cluster_are_started_when_named() {
-    let script = "echo $REDIS_SENTINEL_URL $REDIS_CLUSTER_URL ${REDIS_URL:-no} ${DATABASE_URL:-no}";
-    let (code, stdout) = output(&["--sentinel", "--cluster", "--", "sh", "-c", script]).await;
-    assert_eq!(code, Some(0));
-    let [sentinel, cluster, "no", "no"] = stdout.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{stdout}") };
-    assert!(sentinel.starts_with("redis-sentinel://127.0.0.1:") && sentinel.ends_with("/primary"), "{sentinel}");
-    assert!(cluster.starts_with("redis-cluster://127.0.0.1:") && cluster.split(',').count() == 6, "{cluster}");
-}
-
-#[tokio::test]
 async fn a_command_that_was_killed_or_is_missing_ends_as_in_a_shell() {
-    assert_eq!(output(&["--redis", "--", "sh", "-c", "kill -KILL $$"]).await.0, Some(137));
-    assert_eq!(output(&["--redis", "--", "/no/such/program"]).await.0, Some(127));
+    assert_eq!(output(&["--", "sh", "-c", "kill -KILL $$"]).await.0, Some(137));
+    assert_eq!(output(&["--", "/no/such/program"]).await.0, Some(127));
 }
 
 #[tokio::test]
 async fn a_signal_reaches_the_command_and_its_answer_counts() {
     let script = "trap 'echo asked to end; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
-    let mut process = testbed(&["--redis", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut process = testbed(&["--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(process.stdout.take().unwrap());
     let mut text = String::new();
     stdout.read_line(&mut text).await.unwrap();
@@ -71,7 +55,7 @@ async fn a_signal_while_a_cluster_is_made_leaves_no_folder() {
     // PostgreSQL's user has to enter it.
     let temporary = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
     for _ in 0..5 {
-        let mut process = testbed(&["--postgres", "--", "true"]).env("TMPDIR", temporary.path()).spawn().unwrap();
+        let mut process = testbed(&["--", "true"]).env("TMPDIR", temporary.path()).spawn().unwrap();
         let is_being_made = || {
             let mut folders = read_dir(temporary.path()).unwrap();
             folders.any(|folder| folder.unwrap().path().join("data").is_dir())
@@ -85,7 +69,7 @@ async fn a_signal_while_a_cluster_is_made_leaves_no_folder() {
 
 #[tokio::test]
 async fn a_server_that_is_not_installed_is_named_with_its_remedy() {
-    let mut command = testbed(&["--redis", "--", "true"]);
+    let mut command = testbed(&["--", "true"]);
     let Output { status, stderr, .. } = command.env("REDIS_SERVER", "/no/such/redis").output().await.unwrap();
     let stderr = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(125));
