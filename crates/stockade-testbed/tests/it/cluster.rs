@@ -82,15 +82,3 @@ async fn a_slot_moves_with_its_keys_and_clients_are_told_where_to_ask_meanwhile(
     let not_moving = cluster.move_keys(slot).await.unwrap_err();
     assert!(matches!(not_moving, Error::NotReached { .. }), "{not_moving}");
 }
-
-#[tokio::test]
-async fn a_cluster_with_a_password_moves_slots() {
-    let cluster = RedisCluster::builder().without_replicas().password("s3cret").start().await.unwrap();
-    assert!(cluster.url().starts_with("redis-cluster://:s3cret@127.0.0.1:"), "{}", cluster.url());
-    let slot = cluster.slot_of(KEY).await.unwrap();
-    let from = cluster.primary_of(slot).await.unwrap();
-    let to = cluster.nodes().iter().find(|node| *node != from).unwrap();
-    from.command(&["SET", KEY, "value"]).await.unwrap();
-    cluster.migrate(slot, to).await.unwrap();
-    assert_eq!(to.command(&["GET", KEY]).await.unwrap(), "value");
-}

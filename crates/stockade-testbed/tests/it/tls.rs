@@ -85,15 +85,6 @@ async fn a_server_with_mutual_tls_wants_a_certificate_of_its_authority() {
 }
 
 #[tokio::test]
-async fn a_replica_follows_a_primary_over_tls() {
-    let certificates = Certificates::new().unwrap();
-    let primary = RedisServer::builder().mutual_tls(&certificates).start().await.unwrap();
-    primary.command(&["SET", "key", "value"]).await.unwrap();
-    let replica = RedisServer::builder().tls(&certificates).replica_of(&primary).start().await.unwrap();
-    assert_eq!(replica.command(&["GET", "key"]).await.unwrap(), "value");
-}
-
-#[tokio::test]
 async fn a_group_with_mutual_tls_fails_over_and_speaks_nothing_else() {
     let certificates = Certificates::new().unwrap();
     let group = SentinelGroup::builder().password("s3cret").mutual_tls(&certificates).start().await.unwrap();

@@ -56,15 +56,6 @@ async fn the_lock_goes_with_the_last_guard_of_an_ownership() {
 }
 
 #[tokio::test]
-async fn renewal_keeps_a_lock_far_beyond_its_lease() {
-    let locks = Locks::memory();
-    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
-    assert!(matches!(locks.write(&Sku("1")).wait(LEASE * 2).acquire().await, Err(LockError::Timeout { .. })));
-    assert!(guard.is_held());
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
-}
-
-#[tokio::test]
 async fn a_hold_beyond_its_limit_is_told_and_hands_over() {
     let locks = Locks::memory();
     let guard = locks.write(&Sku("1")).max_hold(SHORT).acquire().await.unwrap();

@@ -80,6 +80,7 @@ async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
         .unwrap();
     let unknown = commits.join_next().await.unwrap().unwrap().unwrap_err();
     assert!(matches!(unknown, CommitError::Unknown(_)), "{unknown:?}");
+    assert_eq!(unknown.applied(), None);
     assert_eq!(refused(writer).await.release().await.unwrap(), Released::Released);
 
     let writer = here.write(&Sku("a")).acquire().await.unwrap();
