@@ -17,7 +17,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{resources::Item, world::World};
+use crate::{redis_traffic::scripts, resources::Item, world::World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -25,13 +25,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 async fn locks(server: &World) -> Locks {
     let redis = Redis::connect(server.url()).await.unwrap();
     server.locks_of(Locks::builder(), &redis).await
-}
-
-/// Scripts that the server has run since its counters were reset.
-async fn scripts(server: &World) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    line.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
 }
 
 /// Keys of locks, without the floors and the mark of the run.

@@ -8,14 +8,15 @@ use stockade::{
 };
 use tokio::{runtime::Builder, task::JoinSet, time::Instant};
 
-use crate::{eventually::eventually, resources::Sku, world::World};
+use crate::{
+    eventually::eventually,
+    redis_traffic::scripts,
+    resources::Sku,
+    world::{World, waiting},
+};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(1);
-
-async fn waiting(locks: &Locks, wanted: u64) {
-    eventually("waiting", async || locks.inspect("stock:1").await.is_ok_and(|found| found.waiting == wanted)).await;
-}
 
 /// The keys of locks that are left, without the floors. A bucket keeps one floor for all its locks.
 async fn keys(server: &World) -> Vec<String> {
@@ -24,12 +25,6 @@ async fn keys(server: &World) -> Vec<String> {
         .filter(|key| ["l:", "q:", "w:", "m:"].iter().any(|part| key.contains(part)))
         .map(str::to_owned)
         .collect()
-}
-
-async fn scripts_called(server: &World) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    let calls = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    calls.filter_map(|line| line.split(',').next()?.parse::<u64>().ok()).sum()
 }
 
 #[test]
@@ -110,15 +105,15 @@ async fn a_hand_over_wakes_one_waiter_and_costs_the_others_no_command() {
         let request = locks.write(&Sku("1")).wait(LIMIT);
         tasks.spawn(async move { request.acquire().await.unwrap().release().await.unwrap() });
     }
-    waiting(&one, WAITERS).await;
-    let before = scripts_called(&server).await;
+    waiting(&one, "stock:1", WAITERS).await;
+    let before = scripts(&server).await;
     let since = Instant::now();
     guard.release().await.unwrap();
     while let Some(released) = tasks.join_next().await {
         assert_eq!(released.unwrap(), Released::Released);
     }
     let took = since.elapsed();
-    let calls = scripts_called(&server).await - before;
+    let calls = scripts(&server).await - before;
     // Each waiter sends one release, and one renewal if its grant took long to arrive. There may be a few polls, too.
     assert!(calls >= WAITERS, "{calls} scripts: not counted");
     assert!(calls <= WAITERS * 2 + took.as_secs() * 2 + 10, "{calls} scripts for {WAITERS} hand-overs");
@@ -191,7 +186,7 @@ async fn waiters_outlive_a_restart_without_data() {
     tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
     // The waiter's own connection sees the waiter, so the reply with its place has arrived, too. An attempt without any
     // reply would fail.
-    waiting(&two, 1).await;
+    waiting(&two, "stock:1", 1).await;
     server.kill().await.unwrap();
     server.restart().await.unwrap();
     let next = tasks.join_next().await.unwrap().unwrap().expect("not granted");
@@ -221,7 +216,7 @@ async fn a_shutdown_releases_hands_over_and_closes_its_connections() {
     let guard = one.write(&Sku("1")).acquire().await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
-    waiting(&two, 1).await;
+    waiting(&two, "stock:1", 1).await;
     assert!(server.command(&["CLIENT", "LIST"]).await.unwrap().contains("name=stockade"));
     one.shutdown(Duration::from_millis(300)).await;
     assert_eq!(guard.loss(), Some(LossReason::Forced));

@@ -12,7 +12,7 @@ use crate::{
     child::{Child, say, wait_for_parent},
     eventually::eventually,
     resources::Item,
-    world::World,
+    world::{World, waiting},
 };
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -23,10 +23,6 @@ const SERVER: &str = "LOST_PROCESS_SERVER";
 
 async fn locks(server: &World) -> Locks {
     server.locks_of(Locks::builder().lease(LEASE), &Redis::connect(server.url()).await.unwrap()).await
-}
-
-async fn waiting(locks: &Locks, wanted: u64) {
-    eventually("waiting", async || locks.inspect("item:1").await.is_ok_and(|found| found.waiting == wanted)).await;
 }
 
 fn start(role: &str, server: &World) -> Child {
@@ -48,7 +44,7 @@ async fn a_process() {
             let mut attempt = JoinSet::new();
             attempt.spawn(locks.write(&Item(1)).wait(LIMIT).acquire());
             // This connection sees the waiter, so the reply with its place has arrived, too. Without a reply it fails.
-            waiting(&locks, 1).await;
+            waiting(&locks, "item:1", 1).await;
             say("waits");
             let guard = attempt.join_next().await.unwrap().unwrap().unwrap();
             say(&format!("holds {}", guard.token()));
@@ -64,7 +60,7 @@ async fn a_process() {
             for _ in 0..20 {
                 waiters.spawn(locks.write(&Item(1)).wait(LIMIT).acquire());
             }
-            waiting(&locks, 20).await;
+            waiting(&locks, "item:1", 20).await;
             say("waits");
             waiters.join_next().await;
         }
@@ -84,7 +80,7 @@ async fn a_grant_that_lay_in_a_stopped_process_is_not_believed() {
     // The grant is in the child's socket, and expires before the child can read it.
     let next = acquire(&locks).await;
     child.resume();
-    let asked = waiting(&locks, 1);
+    let asked = waiting(&locks, "item:1", 1);
     tokio::select! {
         () = asked => {}
         said = child.next() => panic!("it {said} while {} is held", next.token()),
@@ -105,7 +101,7 @@ async fn a_killed_holder_costs_one_lease_and_leaves_nothing() {
     child.says("holds").await;
     let mut next = JoinSet::new();
     next.spawn(locks.write(&Item(1)).wait(LIMIT).acquire());
-    waiting(&locks, 1).await;
+    waiting(&locks, "item:1", 1).await;
     // A holder that is alive keeps its lock for as long as it likes.
     assert!(timeout(LEASE * 2, next.join_next()).await.is_err());
     child.kill().await;
@@ -123,10 +119,10 @@ async fn the_waiters_of_a_killed_process_cost_nothing() {
     let held = acquire(&locks).await;
     let mut child = start("crowds", &server);
     child.says("waits").await;
-    waiting(&locks, 20).await;
+    waiting(&locks, "item:1", 20).await;
     let mut next = JoinSet::new();
     next.spawn(locks.write(&Item(1)).wait(LIMIT).acquire());
-    waiting(&locks, 21).await;
+    waiting(&locks, "item:1", 21).await;
     child.kill().await;
     eventually("its subscription is gone", async || {
         server.command(&["PUBSUB", "CHANNELS"]).await.unwrap().lines().count() == 1

@@ -48,6 +48,11 @@ pub(crate) async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
     parsed.filter(|(command, _)| !command.starts_with("config") && command != "info").collect()
 }
 
+/// How many scripts the server has run since the counters were reset.
+pub(crate) async fn scripts(server: &RedisServer) -> u64 {
+    calls(server).await.get("evalsha").copied().unwrap_or_default()
+}
+
 #[tokio::test]
 async fn an_uncontended_pair_is_two_commands_and_nothing_else() {
     let server = World::start().await;

@@ -60,6 +60,11 @@ pub(crate) async fn patient(url: &str) -> Redis {
     Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()
 }
 
+/// Waits until so many attempts wait for the resource.
+pub(crate) async fn waiting(locks: &Locks, key: &str, wanted: u64) {
+    eventually("waiting", async || locks.inspect(key).await.is_ok_and(|found| found.waiting == wanted)).await;
+}
+
 /// Waits until every read that began before has its answer from the store, and has joined a load if there is one to
 /// join. To do so it reads a key that is not stored: that read is sent behind the others on the same connection, asks
 /// the store twice, and its load runs on a task.

@@ -27,7 +27,7 @@ async fn one_attempt_serves_all_who_come_before_its_grant() {
         for _ in 0..READERS {
             readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
         }
-        waiting(&writer, "1", 1).await;
+        waiting(&writer, "stock:1", 1).await;
         held.release().await.unwrap();
         let guards = readers.join_all().await;
         assert!(guards.iter().all(|guard| guard.as_ref().is_ok_and(Guard::is_held)));
@@ -46,10 +46,10 @@ async fn what_was_handed_over_is_for_those_who_asked_only() {
     for _ in 0..3 {
         readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
     }
-    waiting(&writer, "1", 1).await;
+    waiting(&writer, "stock:1", 1).await;
     let mut writers = Attempts::new();
     writers.spawn(other.write(&Sku("1")).wait(LIMIT).acquire());
-    waiting(&writer, "1", 2).await;
+    waiting(&writer, "stock:1", 2).await;
     held.release().await.unwrap();
     let inside: Vec<_> = readers.join_all().await.into_iter().map(Result::unwrap).collect();
     assert_eq!(delegations(&writer, "1").await, 1, "one for all three");
@@ -68,7 +68,7 @@ async fn the_end_of_one_reader_is_no_end_for_the_others() {
     let mut readers = Attempts::new();
     // The reader that begins the attempt has the shortest wait, and the next one gives up.
     readers.spawn(reader.read(&Sku("1")).wait(SHORT).delegate().acquire());
-    waiting(&writer, "1", 1).await;
+    waiting(&writer, "stock:1", 1).await;
     let mut gone = Attempts::new();
     gone.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
     let mut patient = Attempts::new();
@@ -78,7 +78,7 @@ async fn the_end_of_one_reader_is_no_end_for_the_others() {
     let refused = readers.join_next().await.unwrap().unwrap();
     assert!(matches!(refused, Err(LockError::Timeout { position: Some(1), .. })), "{refused:?}");
     gone.shutdown().await;
-    waiting(&writer, "1", 2).await;
+    waiting(&writer, "stock:1", 2).await;
     // Wait until the store was told a later end than that of the first reader.
     eventually("told a later end", async || {
         let found = writer.inspect(&Sku("1")).await.unwrap();
@@ -103,7 +103,7 @@ async fn the_place_of_a_process_that_dies_ends_with_the_waits_of_its_readers() {
     for _ in 0..2 {
         readers.spawn(reader.read(&Sku("1")).wait(wait).delegate().acquire());
     }
-    waiting(&writer, "1", 1).await;
+    waiting(&writer, "stock:1", 1).await;
     let found = writer.inspect(&Sku("1")).await.unwrap();
     assert!(found.waiters.iter().all(|waiter| waiter.remaining <= wait), "{found:?}");
     held.release().await.unwrap();
@@ -120,9 +120,9 @@ async fn an_attempt_ends_with_the_last_of_its_readers() {
     for _ in 0..3 {
         readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
     }
-    waiting(&writer, "1", 1).await;
+    waiting(&writer, "stock:1", 1).await;
     readers.shutdown().await;
-    waiting(&writer, "1", 0).await;
+    waiting(&writer, "stock:1", 0).await;
     held.release().await.unwrap();
     world.end().await;
 }
@@ -164,7 +164,7 @@ async fn readers_that_ask_together_count_as_waiters_each() {
     for _ in 0..2 {
         readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
     }
-    waiting(&writer, "1", 1).await;
+    waiting(&writer, "stock:1", 1).await;
     let mut refused = None;
     eventually("full", async || {
         refused = read_within(&reader, "1", Duration::from_millis(20)).await.err();

@@ -26,7 +26,7 @@ async fn a_writer_comes_after_the_readers_inside_and_before_those_who_come_later
     assert_eq!(delegations(&one, "1").await, 2);
     let mut tasks = JoinSet::new();
     tasks.spawn(writer.write(&Sku("1")).wait(LIMIT).acquire());
-    waiting(&writer, "1", 1).await;
+    waiting(&writer, "stock:1", 1).await;
     for process in [&one, &two] {
         // A message recalls the delegation. No reader enters any more, and those inside are still renewed.
         let process = process.clone();
@@ -37,12 +37,12 @@ async fn a_writer_comes_after_the_readers_inside_and_before_those_who_come_later
     }
     let last = inside.pop().unwrap();
     inside.clear();
-    waiting(&writer, "1", 1).await;
+    waiting(&writer, "stock:1", 1).await;
     assert!(last.is_held());
     let later = [&one, &two].map(|process| process.read(&Sku("1")).wait(LIMIT).delegate().acquire());
     let mut readers = JoinSet::new();
     later.into_iter().for_each(|later| drop(readers.spawn(later)));
-    waiting(&writer, "1", 3).await;
+    waiting(&writer, "stock:1", 3).await;
     drop(last);
     let written = tasks.join_next().await.unwrap().unwrap().unwrap();
     let token = written.token();

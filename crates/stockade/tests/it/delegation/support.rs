@@ -6,8 +6,8 @@ use stockade::{
 };
 use stockade_testbed::RedisServer;
 
-pub(super) use crate::resources::Sku;
-use crate::{eventually::eventually, redis_traffic::calls, world::World};
+use crate::{eventually::eventually, redis_traffic, world::World};
+pub(super) use crate::{resources::Sku, world::waiting};
 
 /// The limit for each wait: long for a busy machine, and shorter than the waits that a missing defence causes.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
@@ -59,13 +59,9 @@ pub(super) async fn delegations(locks: &Locks, sku: &'static str) -> usize {
     found.holders.iter().filter(|holder| holder.mode == Mode::Read && holder.tag == "delegation").count()
 }
 
-pub(super) async fn waiting(locks: &Locks, sku: &'static str, wanted: u64) {
-    eventually("waiting", async || locks.inspect(&Sku(sku)).await.is_ok_and(|found| found.waiting == wanted)).await;
-}
-
 /// How many scripts the server runs during `work`.
 pub(super) async fn scripts(server: &RedisServer, work: impl AsyncFnOnce()) -> u64 {
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     work().await;
-    calls(server).await.get("evalsha").copied().unwrap_or_default()
+    redis_traffic::scripts(server).await
 }

@@ -92,7 +92,7 @@ impl World {
     /// Waits until a relay has vouched for the store of a strict cache.
     pub(super) async fn vouched(&self, cache: &Cache<Sku, i32>) {
         self.relay.lock().unwrap().get_or_insert_with(|| Relay::spawn(self.pool.clone(), [cache.invalidator()]));
-        until(async || cache.get(&Sku("a")).await.unwrap().info.source == Source::Redis).await;
+        until(async || source(cache).await == Source::Redis).await;
     }
 
     /// From now on loads stop when they have read the row, until the returned semaphore is closed.
@@ -174,6 +174,10 @@ pub(super) async fn release(mut holder: PgConnection) {
 
 pub(super) async fn read(cache: &Cache<Sku, i32>) -> i32 {
     *cache.get(&Sku("a")).await.unwrap().value.unwrap()
+}
+
+pub(super) async fn source(cache: &Cache<Sku, i32>) -> Source {
+    cache.get(&Sku("a")).await.unwrap().info.source
 }
 
 /// Settings of a cache of the stock.

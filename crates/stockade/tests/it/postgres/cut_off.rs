@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Sku,
-    cached::{World, has, online, read},
+    cached::{World, has, online, read, source},
     until,
 };
 use crate::{
@@ -85,8 +85,14 @@ async fn stored(server: &RedisServer) -> usize {
     stored
 }
 
-async fn source(cache: &Cache<Sku, i32>) -> Source {
-    cache.get(&Sku("a")).await.unwrap().info.source
+/// Waits until the strict cache has a hit. None of its answers may be older than the write.
+async fn reads_what_was_written(reader: &Cache<Sku, i32>) {
+    until(async || {
+        let lookup = reader.get(&Sku("a")).await.unwrap();
+        assert_eq!(lookup.value.as_deref(), Some(&WRITTEN), "older than an acknowledged write: {:?}", lookup.info);
+        lookup.info.source == Source::Redis
+    })
+    .await;
 }
 
 /// How often a test starts again when a busy machine was too slow for it.
@@ -235,12 +241,7 @@ async fn written_through_an_old_primary() -> bool {
         }
         Err(error) => panic!("{error}"),
     }
-    until(async || {
-        let lookup = reader.get(&Sku("a")).await.unwrap();
-        assert_eq!(lookup.value.as_deref(), Some(&WRITTEN), "older than an acknowledged write: {:?}", lookup.info);
-        lookup.info.source == Source::Redis
-    })
-    .await;
+    reads_what_was_written(&reader).await;
     until(async || read(&eventual_reader).await == WRITTEN).await;
     world.end_behind(pair).await;
     true
@@ -284,12 +285,7 @@ async fn a_primary_that_takes_writes_beside_another_is_not_vouched_for() {
     for server in [&pair.old, &pair.new] {
         set_replicas(server, "1").await;
     }
-    until(async || {
-        let lookup = reader.get(&Sku("a")).await.unwrap();
-        assert_eq!(lookup.value.as_deref(), Some(&WRITTEN), "older than an acknowledged write: {:?}", lookup.info);
-        lookup.info.source == Source::Redis
-    })
-    .await;
+    reads_what_was_written(&reader).await;
     world.end_behind(pair).await;
 }
 
@@ -349,12 +345,7 @@ async fn how_long_an_old_primary_may_be_written_to_is_counted_from_the_first_wri
     let since = Instant::now();
     until(async || source(&reader).await == Source::Redis || since.elapsed() > Duration::from_secs(7)).await;
     world.write(&writer, WRITTEN).await.commit().await.unwrap();
-    until(async || {
-        let lookup = reader.get(&Sku("a")).await.unwrap();
-        assert_eq!(lookup.value.as_deref(), Some(&WRITTEN), "older than an acknowledged write: {:?}", lookup.info);
-        lookup.info.source == Source::Redis
-    })
-    .await;
+    reads_what_was_written(&reader).await;
     world.end_behind((pair, fourth)).await;
 }
 

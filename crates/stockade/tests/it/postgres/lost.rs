@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use stockade::{
-    Cache, Redis,
+    Redis,
     cache::{Loaded, Source},
     postgres::{Relay, Tx},
 };
@@ -12,15 +12,11 @@ use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     Sku,
-    cached::{World, has, online, read, release, stock_at},
+    cached::{World, has, online, read, release, source, stock_at},
     cut_off::vouched_by_hand,
-    looked_twice, until,
+    looked_twice, pending, until,
 };
 use crate::{log::Log, world::Group};
-
-async fn source(cache: &Cache<Sku, i32>) -> Source {
-    cache.get(&Sku("a")).await.unwrap().info.source
-}
 
 #[tokio::test]
 async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
@@ -198,8 +194,7 @@ async fn dropped_by_who_came_after(marker_is_evicted: bool) {
     // No process is left that saw the server go, and no row waits to be applied.
     relay.shutdown(Duration::from_secs(1)).await;
     witness.shutdown(Duration::from_secs(1)).await;
-    let pending = "select count(*) from stockade.outbox where applied_at is null";
-    assert_eq!(sqlx::query_scalar::<_, i64>(pending).fetch_one(&world.pool).await.unwrap(), 0);
+    assert_eq!(pending(&world.pool).await, 0);
     world.redis.restart().await.unwrap();
     let cache = online(world.at(&world.redis.url()).await).await;
     assert_eq!(read(&cache).await, 10, "the snapshot was not read");
@@ -229,8 +224,7 @@ async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay() {
     world.write(&cache, 9).await.commit().await.unwrap();
     assert_eq!(read(&cache).await, 9);
     relay.shutdown(Duration::from_secs(1)).await;
-    let pending = "select count(*) from stockade.outbox where applied_at is null";
-    assert_eq!(sqlx::query_scalar::<_, i64>(pending).fetch_one(&world.pool).await.unwrap(), 0, "nothing is left to do");
+    assert_eq!(pending(&world.pool).await, 0, "nothing is left to do");
 
     // A strict cache would wait for this transaction, perhaps until the row is deleted.
     let mut writing = world.pool.begin().await.unwrap();
@@ -262,8 +256,7 @@ async fn an_absence_that_a_restart_brought_back_is_dropped_although_no_value_is_
     tx.commit().await.unwrap();
     assert!(found().await);
     relay.shutdown(Duration::from_secs(1)).await;
-    let pending = "select count(*) from stockade.outbox where applied_at is null";
-    assert_eq!(sqlx::query_scalar::<_, i64>(pending).fetch_one(&world.pool).await.unwrap(), 0, "nothing is left to do");
+    assert_eq!(pending(&world.pool).await, 0, "nothing is left to do");
     world.redis.restart().await.unwrap();
     until(async || !cache.is_degraded()).await;
     assert!(!found().await, "the snapshot was not read");

@@ -84,6 +84,11 @@ async fn quantity(connection: &mut PgConnection) -> i32 {
     sqlx::query_scalar("select quantity from stock where sku = 'a'").fetch_one(connection).await.unwrap()
 }
 
+/// How many rows of the outbox wait to be applied.
+async fn pending(pool: &PgPool) -> i64 {
+    sqlx::query_scalar("select count(*) from stockade.outbox where applied_at is null").fetch_one(pool).await.unwrap()
+}
+
 /// Waits until `count` sessions wait for a lock.
 async fn blocked(pool: &PgPool, count: i64) {
     until(async || {

@@ -1,6 +1,6 @@
 //! A cache on a real Redis that can't be reached at the moment of the commit.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use sqlx::PgPool;
 use stockade::{
@@ -11,18 +11,11 @@ use stockade::{
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::Instant;
 
-use super::{Sku, database, until};
+use super::{Sku, cached::stock_at, database, pending, until};
 use crate::world::{World, cached, patient};
 
 fn cache(redis: &Redis, pool: &PgPool) -> Cache<Sku, i32> {
-    let pool = pool.clone();
-    let load = move |sku: Sku| {
-        let pool = pool.clone();
-        async move {
-            sqlx::query_scalar("select quantity from stock where sku = $1").bind(sku.0).fetch_optional(&pool).await
-        }
-    };
-    cached(Cache::builder(redis).loader(load).build())
+    cached(stock_at(redis, pool, &Arc::default()).build())
 }
 
 #[tokio::test]
@@ -174,10 +167,6 @@ async fn a_row_from_before_the_clock_was_set_back_keeps_no_other_waiting() {
     .await
     .unwrap();
     let relay = Relay::spawn(pool.clone(), [cache.invalidator()]);
-    until(async || {
-        let waiting = "select count(*) from stockade.outbox where applied_at is null";
-        sqlx::query_scalar::<_, i64>(waiting).fetch_one(&pool).await.unwrap() == 0
-    })
-    .await;
+    until(async || pending(&pool).await == 0).await;
     relay.shutdown(Duration::from_secs(1)).await;
 }

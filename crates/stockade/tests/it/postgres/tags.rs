@@ -10,7 +10,7 @@ use stockade::{
 };
 use stockade_testbed::{Fault, Proxy};
 
-use super::{Sku, database, quantity, until};
+use super::{Sku, database, pending, quantity, until};
 use crate::world::{World, cached, patient};
 
 /// A cache whose values have the tag `all`.
@@ -88,11 +88,7 @@ async fn a_tag_that_could_not_be_told_is_invalidated_by_the_relay() {
     proxy.reset_connections();
     let relay = Relay::spawn(pool.clone(), [writers.invalidator()]);
     until(async || read(&readers).await.0 == Some(9)).await;
-    until(async || {
-        let left = "select count(*) from stockade.outbox where applied_at is null";
-        sqlx::query_scalar::<_, i64>(left).fetch_one(&pool).await.unwrap() == 0
-    })
-    .await;
+    until(async || pending(&pool).await == 0).await;
     // Applying the row again costs a load and changes nothing.
     until(async || read(&readers).await == (Some(9), Source::Redis)).await;
     assert_eq!(relay.reapply().await.unwrap(), 1);

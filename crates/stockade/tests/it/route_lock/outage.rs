@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::support::{LIMIT, Sku, hold, idle, is_free, request, send};
-use crate::{eventually::eventually, log::Log, world::World};
+use crate::{eventually::eventually, log::Log, redis_traffic::scripts, world::World};
 
 /// The default time-out of a command, and the delay that a busy machine adds. Well below the wait for a lock.
 const IN_TIME: Duration = Duration::from_millis(250 + 750);
@@ -44,13 +44,6 @@ async fn start_with(command_timeout: Duration) -> (World, Locks) {
 
 fn app(lock: RouteLock) -> Router {
     Router::new().route("/stock/{sku}", get(ok).post(ok).route_layer(lock))
-}
-
-/// How many scripts the server has run.
-async fn scripts(server: &World) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 
 /// Waits until the server has run `expected` scripts since `before`, and fails if it has run more.

@@ -14,6 +14,7 @@ use stockade::{Guard, Locks, Resource};
 use tower::ServiceExt;
 
 use crate::eventually::eventually;
+pub(super) use crate::world::waiting;
 
 /// A short wait, for attempts that must end by it.
 pub(super) const SHORT: Duration = Duration::from_millis(100);
@@ -77,10 +78,6 @@ pub(super) async fn send(app: &Router, request: Request) -> Answer {
 /// Waits until no lock is held or waited for.
 pub(super) async fn idle(locks: &Locks) {
     eventually("all locks free", async || locks.list(10).await.unwrap().is_empty()).await;
-}
-
-pub(super) async fn waiting(locks: &Locks, key: &str, count: u64) {
-    eventually("waiters", async || locks.inspect(key).await.unwrap().waiting == count).await;
 }
 
 pub(super) async fn hold(locks: &Locks, id: &str) -> Guard {

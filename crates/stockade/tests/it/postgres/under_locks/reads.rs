@@ -16,7 +16,7 @@ use super::{behind_a_proxy, visit::Visit};
 use crate::postgres::{
     Sku,
     cached::{World, online},
-    until,
+    pending, until,
 };
 
 /// Sets the quantity under the lock.
@@ -197,8 +197,7 @@ async fn what_the_relay_drops_while_it_is_read_is_not_served_after() {
     tx.invalidate(&writer, &Sku("a"));
     tx.commit().await.unwrap();
     let relay = Relay::spawn(world.pool.clone(), [reader.invalidator()]);
-    let applied = "select count(*) from stockade.outbox where applied_at is null";
-    until(async || sqlx::query_scalar::<_, i64>(applied).fetch_one(&world.pool).await.unwrap() == 0).await;
+    until(async || pending(&world.pool).await == 0).await;
     gate.close();
     let (mut visit, early) = reads.join_next().await.unwrap().unwrap();
     assert_eq!(early, 10, "it began before the write was known");
