@@ -45,12 +45,6 @@ impl PartialEq for RedisServer {
 impl Eq for RedisServer {}
 
 impl RedisServer {
-    /// A builder, for a password, a primary to follow, and further arguments of `redis-server`.
-    #[must_use]
-    pub fn builder() -> RedisBuilder {
-        RedisBuilder::default()
-    }
-
     pub(crate) async fn launch(settings: RedisBuilder) -> Result<Self> {
         let program = program::redis_server()?;
         let folder = folder::private(None)?;
@@ -162,6 +156,12 @@ impl RedisServer {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.number()
+    }
+
+    /// The private folder of the server. It is gone once the owner of the server is gone, however the owner ended.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
     }
 
     /// The process id of `redis-server`, 0 while it is killed.

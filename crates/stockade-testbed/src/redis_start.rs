@@ -3,6 +3,12 @@ use futures_util::future::try_join_all;
 use crate::{RedisBuilder, RedisServer, Result};
 
 impl RedisServer {
+    /// A builder, for a password, a primary to follow, and further arguments of `redis-server`.
+    #[must_use]
+    pub fn builder() -> RedisBuilder {
+        RedisBuilder::default()
+    }
+
     /// Starts a server with the defaults.
     ///
     /// # Errors

@@ -5,7 +5,6 @@
 
 mod args;
 mod error;
-mod folder;
 mod instance;
 mod run;
 mod traffic;

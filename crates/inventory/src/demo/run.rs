@@ -10,11 +10,11 @@ use std::{
 use rand::Rng;
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade_testbed::{PostgresServer, RedisServer};
+use tempfile::TempDir;
 use tokio::{time::Instant, try_join};
 
 use super::{
     Args, DemoError,
-    folder::Folder,
     instance::{Instance, Settings},
     traffic::Traffic,
     verify::verify,
@@ -44,13 +44,14 @@ pub async fn run(args: Args) -> ExitCode {
 }
 
 async fn demonstrate(args: Args, signals: &mut Signals) -> Result<ExitCode, DemoError> {
-    let folder = Folder::make(args.keep).map_err(DemoError::Spawn)?;
-    if args.keep {
-        console::note(&format!("logs of the instances: {}", folder.path().display()));
+    let kept = args.keep.then(|| tempfile::Builder::new().prefix("inventory-demo-").tempdir().map(TempDir::keep));
+    let kept = kept.transpose().map_err(DemoError::Spawn)?;
+    if let Some(folder) = &kept {
+        console::note(&format!("logs of the instances: {}", folder.display()));
     }
     // A signal drops the run, which kills the children; no data of theirs has to be kept.
     let (stage, holds) = tokio::select! {
-        result = Stage::play(&args, folder.path()) => result?,
+        result = Stage::play(&args, kept.as_deref()) => result?,
         () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
     };
     if !args.exit {
@@ -79,7 +80,7 @@ struct Stage {
 
 impl Stage {
     /// Starts everything, replays the lines, prints the report and the checks.
-    async fn play(args: &Args, folder: &Path) -> Result<(Self, bool), DemoError> {
+    async fn play(args: &Args, kept: Option<&Path>) -> Result<(Self, bool), DemoError> {
         let begun = Instant::now();
         let csv = args.csv.clone().unwrap_or_else(bundled_csv);
         let orders = Orders::load(&csv, args.lines).await?;
@@ -88,7 +89,7 @@ impl Stage {
         }
         let lines: Arc<[OrderLine]> = orders.lines.into();
 
-        let stage = Self::start(folder, Arc::clone(&lines)).await?;
+        let stage = Self::start(kept, Arc::clone(&lines)).await?;
         console::note(&format!("ready after {:.1} s", begun.elapsed().as_secs_f64()));
 
         let plan = Plan {
@@ -109,14 +110,15 @@ impl Stage {
         Ok((stage, holds))
     }
 
-    async fn start(folder: &Path, lines: Arc<[OrderLine]>) -> Result<Self, DemoError> {
+    async fn start(kept: Option<&Path>, lines: Arc<[OrderLine]>) -> Result<Self, DemoError> {
         console::note("starting a private PostgreSQL and a private Redis");
         let (postgres, redis) = try_join!(PostgresServer::start(), RedisServer::start())?;
         let settings = Settings {
             database_url: postgres.url(),
             redis_url: redis.url(),
             admin_token: format!("{:032x}", rand::rng().random::<u128>()),
-            folder: folder.to_owned(),
+            // The folder of Redis goes however this process ends.
+            folder: kept.unwrap_or(redis.folder()).to_owned(),
         };
         settings.migrate().await?;
         let pool = PgPoolOptions::new().max_connections(2).connect(&settings.database_url).await?;
