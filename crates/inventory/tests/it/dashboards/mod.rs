@@ -60,14 +60,17 @@ fn every_metric_of_the_code_is_in_the_contract_and_no_other() {
 }
 
 #[test]
-fn every_query_of_the_dashboard_names_metrics_labels_and_values_that_exist() {
+fn every_query_and_rule_names_metrics_labels_and_values_that_exist() {
     let targets = targets();
     assert!(targets.len() > 30, "{}", targets.len());
-    let annotations = annotations().into_iter().map(|expr| ("an annotation".to_owned(), expr, String::new()));
-    for (panel, expr, legend) in targets.into_iter().chain(annotations) {
+    let others = [("an annotation", annotations()), ("a rule", rules::exprs())];
+    let others =
+        others.into_iter().flat_map(|(of, exprs)| exprs.into_iter().map(|expr| (of.to_owned(), expr, String::new())));
+    for (panel, expr, legend) in targets.into_iter().chain(others) {
         let query = Query::parse(&expr);
         assert!(!query.selectors.is_empty(), "{panel}: no metric in {expr}");
-        for selector in &query.selectors {
+        // `up` is a metric of Prometheus.
+        for selector in query.selectors.iter().filter(|selector| selector.metric != "up") {
             let labels = contract::labels_of(&selector.metric)
                 .unwrap_or_else(|| panic!("{panel}: the service has no {}", selector.metric));
             let used = selector.matchers.iter().map(|(label, _)| label).chain(&query.grouping);
