@@ -6,31 +6,13 @@ use crate::{orders::OrderLine, replay::Verdict};
 /// Offenders named for each broken rule.
 const EXAMPLES: usize = 3;
 
-/// An order line and the outcome that its sender was told.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Told<'a> {
-    /// The line.
-    pub line: &'a OrderLine,
-    /// The outcome.
-    pub verdict: Verdict,
-}
-
-impl<'a> Told<'a> {
-    /// The line and its outcome.
-    #[must_use]
-    pub fn new(line: &'a OrderLine, verdict: Verdict) -> Self {
-        Self { line, verdict }
-    }
-}
-
 /// Checks every rule. `told` names every line that was ever sent to this database, with the outcome that its sender was
 /// told. No instance may write meanwhile.
 ///
 /// # Errors
 ///
 /// The error of the database. A broken rule is no error: see [`Conservation::violations`].
-pub async fn check(pool: &PgPool, told: &[Told<'_>]) -> Result<Conservation, sqlx::Error> {
+pub async fn check(pool: &PgPool, told: &[(&OrderLine, Verdict)]) -> Result<Conservation, sqlx::Error> {
     check_rules(pool, told, &Rule::ALL).await
 }
 
@@ -44,11 +26,15 @@ pub async fn check_ledger(pool: &PgPool) -> Result<Conservation, sqlx::Error> {
     check_rules(pool, &[], &rules).await
 }
 
-async fn check_rules(pool: &PgPool, told: &[Told<'_>], rules: &[Rule]) -> Result<Conservation, sqlx::Error> {
-    let references: Vec<String> = told.iter().map(|told| told.line.reference()).collect();
-    let skus: Vec<&str> = told.iter().map(|told| told.line.sku.as_str()).collect();
-    let deltas: Vec<i64> = told.iter().map(|told| told.line.delta.get()).collect();
-    let outcomes: Vec<&str> = told.iter().map(|told| outcome(told.verdict)).collect();
+async fn check_rules(
+    pool: &PgPool,
+    told: &[(&OrderLine, Verdict)],
+    rules: &[Rule],
+) -> Result<Conservation, sqlx::Error> {
+    let references: Vec<String> = told.iter().map(|(line, _)| line.reference()).collect();
+    let skus: Vec<&str> = told.iter().map(|(line, _)| line.sku.as_str()).collect();
+    let deltas: Vec<i64> = told.iter().map(|(line, _)| line.delta.get()).collect();
+    let outcomes: Vec<&str> = told.iter().map(|(_, verdict)| outcome(*verdict)).collect();
 
     // One snapshot for all rules.
     let mut tx = pool.begin_with("begin isolation level repeatable read read only").await?;

@@ -5,6 +5,6 @@ mod check;
 mod report;
 mod rule;
 
-pub use check::{Told, check, check_ledger};
+pub use check::{check, check_ledger};
 pub use report::{Conservation, Violation};
 pub use rule::Rule;

@@ -1,16 +1,10 @@
 use sqlx::PgPool;
 
-use crate::{
-    conservation::{Told, check},
-    console,
-    orders::OrderLine,
-    replay::Replay,
-};
+use crate::{conservation::check, console, orders::OrderLine, replay::Replay};
 
 /// Prints every check; whether all of them hold.
 pub(super) async fn verify(pool: &PgPool, lines: &[OrderLine], replay: &Replay) -> Result<bool, sqlx::Error> {
-    let told: Vec<Told<'_>> =
-        lines.iter().zip(&replay.verdicts).map(|(line, &verdict)| Told::new(line, verdict)).collect();
+    let told: Vec<_> = lines.iter().zip(replay.verdicts.iter().copied()).collect();
     let conservation = check(pool, &told).await?;
     console::out(&conservation.to_string());
 

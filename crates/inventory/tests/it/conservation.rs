@@ -1,5 +1,5 @@
 use inventory::{
-    conservation::{Conservation, Rule, Told, check},
+    conservation::{Conservation, Rule, check},
     orders::OrderLine,
     replay::Verdict,
 };
@@ -33,7 +33,7 @@ async fn verdict(pool: &PgPool) -> Conservation {
         (line(3, "B", -9), Verdict::Refused),
         (line(4, "B", -1), Verdict::Failed),
     ];
-    let told: Vec<_> = lines.iter().map(|(line, verdict)| Told::new(line, *verdict)).collect();
+    let told: Vec<_> = lines.iter().map(|(line, verdict)| (line, *verdict)).collect();
     check(pool, &told).await.unwrap()
 }
 

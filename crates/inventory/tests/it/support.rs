@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use inventory::{
-    conservation::{Told, check},
-    orders::OrderLine,
-    replay::Verdict,
-};
+use inventory::{conservation::check, orders::OrderLine, replay::Verdict};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::{
@@ -74,7 +70,7 @@ pub(crate) fn verdict(answer: &Answer) -> Verdict {
 
 /// Fails unless stock was conserved and every verdict is true.
 pub(crate) async fn assert_conserved(stage: &Stage, told: &[(OrderLine, Verdict)]) {
-    let told: Vec<_> = told.iter().map(|(line, verdict)| Told::new(line, *verdict)).collect();
+    let told: Vec<_> = told.iter().map(|(line, verdict)| (line, *verdict)).collect();
     let checked = check(&stage.pool, &told).await.unwrap();
     assert!(checked.holds(), "{checked}");
 }
