@@ -1,7 +1,7 @@
 use sqlx::PgPool;
 
-use super::{Conservation, Rule, Violation};
-use crate::{orders::OrderLine, replay::Verdict};
+use super::{Conservation, Rule, Verdict, Violation};
+use crate::orders::OrderLine;
 
 /// Offenders named for each broken rule.
 const EXAMPLES: usize = 3;
@@ -54,7 +54,7 @@ async fn check_rules(
         if !offenders.is_empty() {
             let count = offenders.len();
             offenders.truncate(EXAMPLES);
-            violations.push(Violation { rule, count, examples: offenders });
+            violations.push(Violation { rule: rule.to_string(), count, examples: offenders });
         }
     }
     tx.rollback().await?;

@@ -4,7 +4,9 @@
 mod check;
 mod report;
 mod rule;
+mod verdict;
 
 pub use check::{check, check_ledger};
 pub use report::{Conservation, Violation};
 pub use rule::Rule;
+pub use verdict::Verdict;

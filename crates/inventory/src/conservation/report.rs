@@ -1,11 +1,9 @@
 use std::fmt;
 
-use serde::Serialize;
-
-use super::Rule;
+use serde::{Deserialize, Serialize};
 
 /// The result of the check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Conservation {
     /// Rows of stock looked at.
@@ -17,11 +15,11 @@ pub struct Conservation {
 }
 
 /// A broken rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The rule that is broken.
-    pub rule: Rule,
+    /// The rule that is broken: the text of a [`Rule`](super::Rule).
+    pub rule: String,
     /// How many rows break it.
     pub count: usize,
     /// The first of them.

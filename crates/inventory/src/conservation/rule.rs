@@ -1,7 +1,5 @@
 use std::fmt;
 
-use serde::{Serialize, Serializer};
-
 /// The rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,12 +77,6 @@ impl fmt::Display for Rule {
             Self::Unknown => "line in the ledger more than once",
             Self::Sent => "movement that nobody sent",
         })
-    }
-}
-
-impl Serialize for Rule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

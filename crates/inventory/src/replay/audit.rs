@@ -1,9 +1,8 @@
 use std::fmt;
 
 use reqwest::{Client, StatusCode, Url};
-use serde::Deserialize;
 
-use crate::config::Secret;
+use crate::{config::Secret, conservation::Conservation};
 
 /// The operators' port that a replay asks whether the ledger is right.
 #[derive(Clone, Debug)]
@@ -11,22 +10,6 @@ pub(crate) struct Auditor {
     http: Client,
     url: Url,
     token: Secret,
-}
-
-/// The answer of `/admin/conservation`.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Ledger {
-    holds: bool,
-    skus: u64,
-    movements: u64,
-    violations: Vec<Broken>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Broken {
-    rule: String,
-    count: usize,
-    examples: Vec<String>,
 }
 
 /// Why there is no audit.
@@ -54,7 +37,7 @@ impl Auditor {
         Self { http, url, token }
     }
 
-    pub(crate) async fn ask(&self) -> Result<Ledger, AuditError> {
+    pub(crate) async fn ask(&self) -> Result<Conservation, AuditError> {
         let no_answer = |error| AuditError::NoAnswer(self.url.clone(), error);
         let request = self.http.get(self.url.clone()).bearer_auth(self.token.expose());
         let answer = request.send().await.map_err(no_answer)?;
@@ -75,14 +58,14 @@ impl Auditor {
 /// The ledger before and after a replay.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    before: Ledger,
-    after: Ledger,
+    before: Conservation,
+    after: Conservation,
     /// Lines that this replay was the first to apply, by the answers that it got.
     applied: u64,
 }
 
 impl Audit {
-    pub(crate) fn new(before: Ledger, after: Ledger, applied: u64) -> Self {
+    pub(crate) fn new(before: Conservation, after: Conservation, applied: u64) -> Self {
         Self { before, after, applied }
     }
 
@@ -93,21 +76,21 @@ impl Audit {
 
     /// Whether the ledger is right, as far as can be told.
     pub(crate) fn holds(&self) -> bool {
-        self.after.holds && self.missing() == 0
+        self.after.holds() && self.missing() == 0
     }
 }
 
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ledger { skus, movements, violations, .. } = &self.after;
+        let Conservation { skus, movements, violations } = &self.after;
         let word = if self.holds() { "ok" } else { "VIOLATED" };
         let more = movements.saturating_sub(self.before.movements);
         write!(f, "audit: {word} ({skus} SKUs, {movements} movements, {more} of them new)")?;
         if self.missing() > 0 {
             write!(f, "\n  {} acknowledged lines are not in the ledger", self.missing())?;
         }
-        for Broken { rule, count, examples } in violations {
-            write!(f, "\n  {count} × {rule}: {}", examples.join("; "))?;
+        for violation in violations {
+            write!(f, "\n  {violation}")?;
         }
         Ok(())
     }
@@ -116,9 +99,10 @@ impl fmt::Display for Audit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conservation::Violation;
 
-    fn ledger(movements: u64) -> Ledger {
-        Ledger { holds: true, skus: 1, movements, violations: Vec::new() }
+    fn ledger(movements: u64) -> Conservation {
+        Conservation { skus: 1, movements, violations: Vec::new() }
     }
 
     #[test]
@@ -128,7 +112,8 @@ mod tests {
         let lost = Audit::new(ledger(3), ledger(4), 2);
         assert!(!lost.holds());
         assert!(lost.to_string().contains("1 acknowledged lines are not in the ledger"), "{lost}");
-        let broken = Ledger { holds: false, ..ledger(5) };
+        let violation = Violation { rule: "negative quantity".to_owned(), count: 1, examples: Vec::new() };
+        let broken = Conservation { violations: vec![violation], ..ledger(5) };
         assert!(!Audit::new(ledger(3), broken, 2).holds());
     }
 }

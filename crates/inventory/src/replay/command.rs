@@ -5,12 +5,12 @@ use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
 use super::{
     Args, AuditError, Journal, Lines, Plan, ReplayError, Report, ReportFormat, RetryLimits,
-    audit::{Audit, Auditor, Ledger},
+    audit::{Audit, Auditor},
     client::ShopClient,
     replay,
     tally::Tally,
 };
-use crate::{console, orders::Orders, traces::Exporter};
+use crate::{conservation::Conservation, console, orders::Orders, traces::Exporter};
 
 /// How long the collector may take for the last spans.
 const LAST: Duration = Duration::from_secs(5);
@@ -105,7 +105,7 @@ async fn from_args(args: Args) -> Result<Outcome, ReplayError> {
     Ok(Outcome { lines, audit })
 }
 
-async fn ask(auditor: Option<&Auditor>) -> Result<Option<Ledger>, AuditError> {
+async fn ask(auditor: Option<&Auditor>) -> Result<Option<Conservation>, AuditError> {
     match auditor {
         Some(auditor) => auditor.ask().await.map(Some),
         None => Ok(None),

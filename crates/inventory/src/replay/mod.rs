@@ -18,7 +18,6 @@ mod retry;
 mod run;
 mod scrape;
 mod tally;
-mod verdict;
 
 pub use args::{Args, ReportFormat};
 pub use audit::AuditError;
@@ -31,6 +30,7 @@ pub use run::{Plan, Replay, ReplayError, replay};
 pub use scrape::{Counters, ScrapeError};
 pub(crate) use tally::Latencies;
 pub use tally::Reads;
-pub use verdict::Verdict;
 #[cfg(feature = "demo")]
 pub(crate) use {args::not_negative, client::ShopClient, tally::Tally};
+
+pub use crate::conservation::Verdict;

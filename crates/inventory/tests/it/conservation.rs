@@ -139,8 +139,8 @@ async fn every_way_to_cheat_is_reported() {
         }
         execute(&pool, cheat).await;
         let result = verdict(&pool).await;
-        let found: Vec<Rule> = result.violations.iter().map(|violation| violation.rule).collect();
-        assert_eq!(found, broken, "{name}: {result}");
+        let found: Vec<&str> = result.violations.iter().map(|violation| &*violation.rule).collect();
+        assert_eq!(found, broken.iter().map(Rule::to_string).collect::<Vec<_>>(), "{name}: {result}");
         assert!(result.to_string().starts_with("conservation: VIOLATED"), "{result}");
         pool.close().await;
     }
