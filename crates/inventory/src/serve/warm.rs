@@ -6,7 +6,7 @@ use futures_util::{
 };
 use sqlx::PgPool;
 use stockade::cache::{self, Cache};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::{
     config::CacheSettings,
@@ -14,9 +14,8 @@ use crate::{
     domain::{Sku, Stock},
 };
 
-/// How long Redis may be away in the middle of a warm-up, and how often the database is asked that was away.
+/// How often the database is asked that was away.
 const AWAY: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_millis(50);
 
 /// The warm-up of an instance.
 pub(super) type Warmup = cache::Warmup<Sku, Stock, BoxStream<'static, Sku>>;
@@ -45,30 +44,15 @@ pub(super) fn prepare(stocks: &Cache<Sku, Stock>, pg: &PgPool, settings: &CacheS
     stocks.warm(stream::once(latest).flat_map(stream::iter).boxed()).within(settings.warm_limit)
 }
 
-/// Runs the warm-up, and logs its result. It stops when Redis is away, which could not keep the values.
+/// Runs the warm-up, and logs its result. There is none if Redis is away, for which the start has waited: nothing would
+/// keep the values.
 pub(super) async fn warm(warmup: Warmup, stocks: Cache<Sku, Stock>) {
-    let report = tokio::select! {
-        report = warmup.run() => report,
-        () = is_away(&stocks) => {
-            tracing::warn!("starting with a cold cache: its Redis is away");
-            return;
-        }
-    };
+    if stocks.is_degraded() {
+        tracing::warn!("starting with a cold cache: its Redis is away");
+        return;
+    }
+    let report = warmup.run().await;
     let (state, skipped) = (report.state, report.skipped());
     let cache::WarmReport { loaded, absent, present, failed, .. } = report;
     tracing::info!(?state, loaded, absent, present, failed, skipped, "the warm-up has ended");
-}
-
-/// Returns when Redis is away: at once if it is away now, since the start has waited for it, else after 1 s away.
-async fn is_away(stocks: &Cache<Sku, Stock>) {
-    let mut patience = Duration::ZERO;
-    let mut since: Option<Instant> = None;
-    loop {
-        if !stocks.is_degraded() {
-            (since, patience) = (None, AWAY);
-        } else if since.get_or_insert_with(Instant::now).elapsed() >= patience {
-            return;
-        }
-        sleep(LOOK).await;
-    }
 }
