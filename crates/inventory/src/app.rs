@@ -2,10 +2,7 @@
 
 use std::{
     ops::Deref,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -52,8 +49,8 @@ pub struct Shared {
     pub warm_up: WarmProgress,
     /// Which answers are logged.
     pub answers: LoggedAnswers,
-    /// Set when the instance is going away.
-    pub draining: Draining,
+    /// Whether the instance is going away: it is not ready any more, and ends the requests that have begun.
+    pub draining: Arc<AtomicBool>,
 }
 
 impl From<Shared> for App {
@@ -99,21 +96,4 @@ pub struct Limits {
     pub request: Duration,
     /// How long an answer is kept for a request that comes again with the same Idempotency-Key.
     pub idempotency_ttl: Duration,
-}
-
-/// Whether the instance is going away: it is not ready any more, and ends the requests that have begun.
-#[derive(Clone, Debug, Default)]
-pub struct Draining(Arc<AtomicBool>);
-
-impl Draining {
-    /// Marks the instance as going away.
-    pub fn start(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether the instance is going away.
-    #[must_use]
-    pub fn is_on(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }

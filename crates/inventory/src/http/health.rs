@@ -1,6 +1,6 @@
 //! `/healthz` and `/readyz`, on both ports.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
@@ -64,7 +64,7 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem
 
 /// The answer of [`ready`].
 pub(crate) async fn state(app: &App) -> Result<Ready, Problem> {
-    if app.draining.is_on() {
+    if app.draining.load(Ordering::Acquire) {
         return Err(ProblemType::ShuttingDown.into());
     }
     if !schema(app).await? {

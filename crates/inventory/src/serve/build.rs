@@ -14,7 +14,7 @@ use super::{
     warm::{self, Warmup},
 };
 use crate::{
-    app::{App, Draining, Limits, Shared},
+    app::{App, Limits, Shared},
     attack::{self, Attacks},
     config::{CacheMode, CacheSettings, Config, Database},
     db,
@@ -79,7 +79,7 @@ impl Service {
             limits,
             warm_up: warmup.progress(),
             answers: config.logged_answers,
-            draining: Draining::default(),
+            draining: Default::default(),
         });
         Ok(Self { app, relay, warmup, loads, lock_log, fleet_redis })
     }

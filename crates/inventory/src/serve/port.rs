@@ -30,7 +30,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::{app::Draining, config::Connections, trouble::REMINDER};
+use crate::{config::Connections, trouble::REMINDER};
 
 /// The longest request head, in bytes; 431 beyond it. Bodies have a limit of their own.
 const HEAD: usize = 32 * 1024;
@@ -52,7 +52,7 @@ pub(super) struct Port {
     pub(super) router: Router,
     pub(super) limits: Connections,
     /// Whether answers ask their clients to come back on another connection.
-    pub(super) draining: Draining,
+    pub(super) draining: Arc<AtomicBool>,
 }
 
 impl Port {
@@ -99,7 +99,7 @@ impl Port {
         stream.set_write_timeout(Some(self.limits.header_timeout));
         let http = http(self.limits);
         let asked = Arc::new(AtomicBool::new(false));
-        let (begun, draining) = (Arc::clone(&asked), self.draining.clone());
+        let (begun, draining) = (Arc::clone(&asked), Arc::clone(&self.draining));
         let service = self
             .router
             .clone()
@@ -107,7 +107,7 @@ impl Port {
                 begun.store(true, Ordering::Relaxed);
                 request
             })
-            .map_response(move |response| if draining.is_on() { last(response) } else { response });
+            .map_response(move |response| if draining.load(Ordering::Acquire) { last(response) } else { response });
         async move {
             let mut connection =
                 pin!(http.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service)));

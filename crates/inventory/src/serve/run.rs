@@ -1,4 +1,8 @@
-use std::{process::ExitCode, time::Duration};
+use std::{
+    process::ExitCode,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -15,7 +19,7 @@ use super::{
     warm::warm,
 };
 use crate::{
-    app::{App, Draining},
+    app::App,
     config::{Args, Config, Connections},
     console, flash, fleet, http, metrics,
     ops::{self, Ops},
@@ -84,23 +88,23 @@ async fn serve(
     // Ends by itself when it is told to, and before the locks do.
     let keeper = Background::default();
     keeper.tasks.spawn(flash::keep(app.clone(), keeper.stop.clone()));
-    let draining = app.draining.clone();
     let limits = config.connections;
     let clients = Background::default();
-    let port = Port { listener: public, router: routes(app.clone()).await?, limits, draining: draining.clone() };
+    let port =
+        Port { listener: public, router: routes(app.clone()).await?, limits, draining: Arc::clone(&app.draining) };
     clients.tasks.spawn(port.serve(clients.stop.clone()));
     // Stays open until the locks are released, so that operators can watch the shutdown.
     let port = Port {
         listener: operators,
         router: ops::app(app.clone(), ops),
         limits: Connections { max: OPERATORS, ..limits },
-        draining: Draining::default(),
+        draining: Default::default(),
     };
     background.spawn(port.serve(CancellationToken::new()));
 
     signals.next().await;
     let deadline = Instant::now() + config.shutdown_grace;
-    draining.start();
+    app.draining.store(true, Ordering::Release);
     tracing::info!(delay = ?config.shutdown_delay, "ending: not ready any more; after the delay the port is closed");
     let end = async {
         // Requests are answered until balancers have seen that the instance is going away.

@@ -9,7 +9,7 @@ use axum::{
     routing::get,
 };
 use inventory::{
-    app::{App, Draining, Limits, LoggedAnswers, Shared},
+    app::{App, Limits, LoggedAnswers, Shared},
     domain::{Quantity, Sku, Stock},
     flash::{Flash, FlashSettings},
     http::{app, around},
@@ -54,7 +54,7 @@ impl Service {
             limits: Limits { lock_wait: LIMIT, read_wait: LIMIT, request: LIMIT, idempotency_ttl: LIMIT },
             warm_up: WarmProgress::default(),
             answers: LoggedAnswers::Refusals,
-            draining: Draining::default(),
+            draining: Default::default(),
             flash: Flash::new(redis, LIMIT, FlashSettings { durable: false, backlog: 1 }),
             lab: None,
             attacks: None,
