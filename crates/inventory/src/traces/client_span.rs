@@ -1,8 +1,6 @@
-use axum::{
-    body::Bytes,
-    http::{HeaderMap, HeaderName, HeaderValue, Response},
-};
-use opentelemetry::propagation::{Injector, TextMapPropagator};
+use axum::{body::Bytes, http::Response};
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry_http::HeaderInjector;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use reqwest::RequestBuilder;
 use tracing::{Instrument, field};
@@ -33,7 +31,12 @@ pub(crate) async fn send(route: &'static str, request: RequestBuilder) -> reqwes
     if span.is_disabled() {
         return whole(&client, request).await;
     }
-    TraceContextPropagator::new().inject_context(&span.context(), &mut Headers(request.headers_mut()));
+    let headers = request.headers_mut();
+    TraceContextPropagator::new().inject_context(&span.context(), &mut HeaderInjector(headers));
+    // A trace that begins here has no state, which is no header rather than an empty one.
+    if headers.get("tracestate").is_some_and(|state| state.is_empty()) {
+        headers.remove("tracestate");
+    }
     let answer = whole(&client, request).instrument(span.clone()).await;
     match &answer {
         Ok(response) => {
@@ -50,19 +53,4 @@ pub(crate) async fn send(route: &'static str, request: RequestBuilder) -> reqwes
         }
     }
     answer
-}
-
-/// The headers of a request as a carrier of `traceparent` and `tracestate`.
-struct Headers<'a>(&'a mut HeaderMap);
-
-impl Injector for Headers<'_> {
-    fn set(&mut self, key: &str, value: String) {
-        // A trace that begins here has no state, which is no header rather than an empty one.
-        if value.is_empty() {
-            return;
-        }
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(key), HeaderValue::try_from(value)) {
-            self.0.insert(name, value);
-        }
-    }
 }

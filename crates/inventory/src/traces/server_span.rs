@@ -1,12 +1,9 @@
 use axum::{
     extract::{MatchedPath, Request},
-    http::HeaderMap,
     response::Response,
 };
-use opentelemetry::{
-    propagation::{Extractor, TextMapPropagator},
-    trace::TraceContextExt,
-};
+use opentelemetry::{propagation::TextMapPropagator, trace::TraceContextExt};
+use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -36,7 +33,7 @@ pub(crate) fn server_span(request: &Request, id: &str, logged: &Span) -> Span {
         return span;
     }
     span.record("otel.name", route.map_or_else(|| method.to_owned(), |route| format!("{method} {route}")));
-    let parent = TraceContextPropagator::new().extract(&Headers(request.headers()));
+    let parent = TraceContextPropagator::new().extract(&HeaderExtractor(request.headers()));
     let begins_here = !parent.span().span_context().is_valid();
     if let Err(error) = span.set_parent(parent) {
         tracing::debug!(%error, "a trace begins here");
@@ -60,18 +57,5 @@ pub(crate) fn within(server: &Span, answer: impl Future<Output = Response>) -> i
             span.record("otel.status_code", "ERROR");
         }
         response
-    }
-}
-
-/// The headers of a request as a carrier of `traceparent` and `tracestate`.
-struct Headers<'a>(&'a HeaderMap);
-
-impl Extractor for Headers<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key)?.to_str().ok()
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        self.0.keys().map(axum::http::HeaderName::as_str).collect()
     }
 }
