@@ -1,7 +1,7 @@
 //! Carries the entries of one sale from the stream to Postgres.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     error::Error,
     mem,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -150,51 +150,31 @@ impl Consumer {
                 }
             }
         }
-        for (sale, all) in of_sale {
+        let mut left: VecDeque<_> = of_sale.into_iter().collect();
+        while let Some((sale, all)) = left.pop_front() {
             let reservations: Vec<&Reservation> = all.iter().map(|(_, reservation)| *reservation).collect();
-            match carry(pg, sale, &reservations).await {
-                Ok(fates) => {
+            match (carry(pg, sale, &reservations).await, &*all) {
+                (Ok(fates), _) => {
                     for ((entry, reservation), fate) in all.iter().zip(fates) {
                         tell(flash, entry, reservation, fate);
                         finished.push(*entry);
                     }
                 }
-                Err(CarryError::Away(error)) => return Err(CarryError::Away(error).into()),
-                // One entry spoils the batch, so each is stored by itself.
-                Err(_) => finished.extend(self.one_by_one(flash, pg, sale, &all).await?),
-            }
-        }
-        Ok(finished)
-    }
-
-    async fn one_by_one<'a>(
-        &mut self,
-        flash: &Flash,
-        pg: &PgPool,
-        sale: SaleId,
-        all: &[(&'a Entry, &'a Reservation)],
-    ) -> Result<Vec<&'a Entry>, RoundError> {
-        let mut finished = Vec::new();
-        for &(entry, reservation) in all {
-            match carry(pg, sale, &[reservation]).await {
-                Ok(fates) => {
-                    fates.into_iter().for_each(|fate| tell(flash, entry, reservation, fate));
-                    finished.push(entry);
-                }
-                // A database that is away says nothing about the entry, however often it is asked.
-                Err(CarryError::Away(error)) => return Err(CarryError::Away(error).into()),
-                Err(error) => {
+                // A database that is away says nothing about the entries, however often it is asked.
+                (Err(error @ CarryError::Away(_)), _) => return Err(error.into()),
+                (Err(error), &[(entry, reservation)]) => {
                     let refusals = self.refusals.entry(entry.id.clone()).or_default();
                     *refusals += 1;
                     if *refusals >= TRIES {
                         let cause = error.source().map_or_else(|| error.to_string(), |cause| cause.to_string());
                         self.bury(pg, entry, &format!("{reservation:?}"), &cause).await?;
-                        flash
-                            .waiters()
-                            .tell(&reservation.id, Decided { stored: false, generation: reservation.generation });
+                        let decided = Decided { stored: false, generation: reservation.generation };
+                        flash.waiters().tell(&reservation.id, decided);
                         finished.push(entry);
                     }
                 }
+                // One entry spoils the batch, so each is stored by itself. Those of a sale keep their order.
+                (Err(_), _) => left.extend(all.iter().map(|&one| (sale, vec![one]))),
             }
         }
         Ok(finished)
