@@ -19,7 +19,6 @@ mod contender;
 mod counts;
 mod crowd;
 mod delegations;
-mod extract;
 mod goals;
 mod hits;
 mod http;
@@ -98,9 +97,6 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
         if wanted("cache") {
             report.add(table(goals::CACHE, plan, &cache::contenders(&redis).await?).await?);
             report.add(table(goals::HIT, plan, &payload::floor(&redis).await?).await?);
-        }
-        if wanted("extract") {
-            report.add(table("cached value in a handler", plan, &extract::contenders()).await?);
         }
         if wanted("writes") {
             let plan = Plan { operations: 512, ..plan };
