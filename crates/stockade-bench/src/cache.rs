@@ -2,11 +2,12 @@ use std::{convert::Infallible, sync::Arc};
 
 use cached::{AsyncRedisCache, ConcurrentCachedAsync};
 use redis::aio::MultiplexedConnection;
-use stockade::{Cache, Redis};
+use stockade::{Cache, Redis, cache::Source};
 use stockade_testbed::RedisServer;
 
 use crate::{
     contender::{Contender, Failure},
+    hits::{hit, warm},
     page::{Page, Text},
 };
 
@@ -26,11 +27,15 @@ pub(crate) async fn contenders(server: &RedisServer) -> Result<Vec<Contender>, F
     let redis = Redis::connect(server.url()).await?;
     let remote = Arc::new(Cache::builder(&redis).name("remote").loader(load).build());
     let local = Arc::new(Cache::builder(&redis).name("local").local(1 << 20).loader(load).build());
+    for task in 0..64 {
+        warm(&remote, &Page(task), Source::Redis).await?;
+        warm(&local, &Page(task), Source::Local).await?;
+    }
     Ok(vec![
         Contender::new("GET of 256 bytes", move |task| get(connection.clone(), task)),
         Contender::new("cached, hit in Redis", move |task| peer_read(peer.clone(), task)),
-        Contender::new("stockade, hit in Redis", move |task| read(Arc::clone(&remote), task)),
-        Contender::new("stockade, hit in the process", move |task| read(Arc::clone(&local), task)),
+        Contender::new("stockade, hit in Redis", move |task| read(Arc::clone(&remote), task, Source::Redis)),
+        Contender::new("stockade, hit in the process", move |task| read(Arc::clone(&local), task, Source::Local)),
     ])
 }
 
@@ -39,10 +44,8 @@ async fn get(mut connection: MultiplexedConnection, task: u32) -> Result<(), Fai
     if value.len() == 256 { Ok(()) } else { Err("the bare value is missing".into()) }
 }
 
-async fn read(cache: Arc<Cache<Page, Text>>, task: u32) -> Result<(), Failure> {
-    let found = cache.get(&Page(task)).await?;
-    drop(found);
-    Ok(())
+async fn read(cache: Arc<Cache<Page, Text>>, task: u32, source: Source) -> Result<(), Failure> {
+    hit(&cache, &Page(task), source).await
 }
 
 async fn peer_read(cache: AsyncRedisCache<u32, Text>, task: u32) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-use std::{convert::Infallible, fmt::Write, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt::Write, sync::Arc};
 
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use stockade::{
     cache::{CacheBuilder, Codec, Compression, Source},
 };
 use stockade_testbed::RedisServer;
-use tokio::time::sleep;
 
 use crate::{
     contender::{Contender, Failure},
+    hits::{hit, warm},
     page::Page,
 };
 
@@ -55,20 +55,14 @@ pub(crate) async fn contenders(server: &RedisServer, count: u32) -> Result<(Vec<
         let builder = Cache::builder(&namespaced).name(name);
         let load = |page: Page| async move { Ok::<_, Infallible>(Some(rows(page.0))) };
         let cache = Arc::new(build(builder).loader(load).build());
-        // A cache that is not connected yet loads past Redis.
-        while cache.get(&Page(count)).await?.info.source != Source::Redis {
-            sleep(Duration::from_millis(1)).await;
-        }
+        warm(&cache, &Page(count), Source::Redis).await?;
         let key = server.command(&["KEYS", &format!("rows-{count}:*e:{name}:*")]).await?;
         let fields = server.command(&["HKEYS", &key]).await?;
         let field = fields.lines().find(|field| field.starts_with("v:")).ok_or("the value was not stored")?;
         write!(stored, " {title} {} bytes;", server.command(&["HSTRLEN", &key, field]).await?)?;
         contenders.push(Contender::new(title, move |_| {
             let cache = Arc::clone(&cache);
-            async move {
-                cache.get(&Page(count)).await?;
-                Ok(())
-            }
+            async move { hit(&cache, &Page(count), Source::Redis).await }
         }));
     }
     Ok((contenders, stored))
@@ -92,16 +86,16 @@ pub(crate) async fn floor(server: &RedisServer) -> Result<Vec<Contender>, Failur
     let redis = Redis::connect(server.url()).await?;
     let load = |_: Page| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
     let cache = Arc::new(Cache::builder(&redis).name("beside-floor").loader(load).build());
+    for task in 0..64 {
+        warm(&cache, &Page(task), Source::Redis).await?;
+    }
     let one = connection.clone();
     Ok(vec![
         Contender::new("HMGET of two fields, decoded", move |task| bare(connection.clone(), task)),
         Contender::new("HGET of one field, decoded", move |task| bare_field(one.clone(), task)),
         Contender::new("stockade, hit in Redis", move |task| {
             let cache = Arc::clone(&cache);
-            async move {
-                cache.get(&Page(task)).await?;
-                Ok(())
-            }
+            async move { hit(&cache, &Page(task), Source::Redis).await }
         }),
     ])
 }

@@ -1,9 +1,8 @@
-use std::{borrow::Cow, convert::Infallible, hint::black_box, time::Duration};
+use std::{borrow::Cow, convert::Infallible, hint::black_box};
 
 use futures_util::FutureExt;
 use stockade::{Cache, Redis, Resource, cache::Source};
 use stockade_testbed::RedisServer;
-use tokio::time::sleep;
 
 use crate::{
     contender::Failure,
@@ -31,16 +30,15 @@ pub(crate) async fn whole(server: &RedisServer) -> Result<Figures, Failure> {
     let cache = Cache::builder(&redis).name("whole").local(16 << 20).loader(load).build();
     let pages: Vec<_> = (0..KEYS).map(|i| Page(format!("{i:010}"))).collect();
     for page in &pages {
-        while cache.get(page).await?.info.source != Source::Local {
-            sleep(Duration::from_millis(1)).await;
-        }
+        hits::warm(&cache, page, Source::Local).await?;
     }
     let hit = || {
         |i: usize| {
-            black_box(cache.get(&pages[i]).now_or_never());
+            let found = black_box(cache.get(&pages[i]).now_or_never());
+            matches!(found, Some(Ok(found)) if found.info.source == Source::Local)
         }
     };
-    let times = tokio::task::block_in_place(|| hits::nanoseconds(&hit));
+    let times = tokio::task::block_in_place(|| hits::nanoseconds(&hit))?;
     let under_lock = under_lock::nanoseconds(&redis).await?;
     Figures::new(
         goals::TIER,
