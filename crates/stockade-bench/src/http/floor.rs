@@ -74,17 +74,14 @@ async fn from_redis(State(mut floor): State<Floor>, Path(sku): Path<String>) -> 
     Ok(([(header::CONTENT_TYPE, "application/json")], found).into_response())
 }
 
-/// A floor for adjustments: the statements of the service, kept apart by the row's own lock.
+/// A floor for adjustments: the statements of the service, kept apart by the row's own lock, which the read takes.
 async fn for_update(State(floor): State<Floor>, Path(sku): Path<String>) -> Result<Json<Stock>, Response> {
     let sku = Sku::new(&sku).map_err(failed)?;
     let delta = Delta::new(1).map_err(failed)?;
     let mut tx = floor.pg.begin().await.map_err(failed)?;
-    sqlx::query("select 1 from stock where sku = $1 for update")
-        .bind(sku.as_str())
-        .execute(&mut *tx)
-        .await
-        .map_err(failed)?;
-    let old = db::stock::find(&mut *tx, &sku).await.map_err(failed)?.ok_or_else(|| failed("no such SKU"))?;
+    let find = "select sku, quantity, version, updated_at from stock where sku = $1 for update";
+    let find = sqlx::query_as(find).bind(sku.as_str()).fetch_optional(&mut *tx);
+    let old: Stock = find.await.map_err(failed)?.ok_or_else(|| failed("no such SKU"))?;
     let quantity = old.quantity.apply(delta).map_err(failed)?;
     let line = Line { kind: Kind::Adjustment, delta: Some(delta), reference: None, fencing_token: 1 };
     let new = db::stock::update(&mut tx, &sku, quantity, &line).await.map_err(failed)?;
