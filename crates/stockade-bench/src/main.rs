@@ -68,8 +68,21 @@ fn main() -> Result<ExitCode, Failure> {
     }
 }
 
+/// The groups of tables, by their names on the page.
+const GROUPS: [&str; 11] =
+    ["http", "locks", "cache", "writes", "tier", "payload", "queue", "cold", "delegations", "renewals", "counts"];
+
 /// Measures the groups whose name contains `only`. Without it, measures all groups and writes the report.
 async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
+    let wanted = |group: &str| only.is_none_or(|only| group.contains(only));
+    if !GROUPS.into_iter().any(wanted) {
+        return Err(format!(
+            "no group has `{}` in its name: there are {}",
+            only.unwrap_or_default(),
+            GROUPS.join(", ")
+        )
+        .into());
+    }
     let recorder = PrometheusBuilder::new().install_recorder()?;
     // As in the service: without upkeep a histogram keeps every time that it was told of.
     let mut upkeep = JoinSet::new();
@@ -81,7 +94,6 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
     });
     let redis = RedisServer::start().await?;
     let postgres = PostgresServer::start().await?;
-    let wanted = |group: &str| only.is_none_or(|only| group.contains(only));
     let mut report = Report::of(Run::look(&redis, &postgres).await?);
     if wanted("http") {
         http_tables(&mut report, &redis, &postgres).await?;
