@@ -145,7 +145,7 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
 
 async fn http_tables(report: &mut Report, redis: &RedisServer, postgres: &PostgresServer) -> Result<(), Failure> {
     let world = http::World::start(redis, postgres).await?;
-    let reads = Plan { tasks: TASKS, rounds: 9, operations: 8192, warm: true };
+    let reads = Plan { tasks: TASKS, rounds: 9, operations: http::REQUESTS, warm: true };
     let changes = Plan { rounds: 15, operations: 1024, warm: false, ..reads };
     report.add(table(goals::READS, reads, &http::reads(&world).await?).await?);
     report.add(table(goals::MIXED, reads, &http::reads_among_writes(&world).await?).await?);

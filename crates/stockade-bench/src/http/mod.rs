@@ -10,6 +10,6 @@ mod world;
 
 pub(crate) use changes::{changes, changes_of_one};
 pub(crate) use floor::serve as serve_floor;
-pub(crate) use reads::{reads, reads_among_writes};
+pub(crate) use reads::{REQUESTS, reads, reads_among_writes};
 pub(crate) use within::serve as serve_within;
 pub(crate) use world::{TASKS, World};
