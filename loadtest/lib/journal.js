@@ -2,7 +2,8 @@
 //
 // Virtual users share no memory, and the teardown sees none of theirs. Two things reach it all the same:
 // - The reference of an update is `run/client/n`, where n counts the updates that this client was told of before. So
-//   the ledger alone shows an update that is missing before another (a gap) and one that is there twice.
+//   the ledger alone shows an update that is missing before another (a gap) and one that is there twice. An update of
+//   unknown outcome may be in the ledger, or not: its client goes on under another name, and counts anew.
 // - The metric `unsettled` gets a number for each update that a client was told of, made from SKU and reference. The
 //   teardown adds the same number, negative, for each movement in the ledger. So it is 0 in all only if both are the
 //   same, and that sees the last update of a client, too.
@@ -17,7 +18,10 @@ const applied = new Rate("applied");
 /** Updates of which the client learned whether they were applied. */
 const outcomesKnown = new Rate("outcomes_known");
 
-/** How many updates this client was told of. */
+/** How many updates of this client had an unknown outcome. */
+let unknown = 0;
+
+/** How many updates this client was told of since the last of these. */
 let told = 0;
 
 /** How often this client asked. */
@@ -29,7 +33,8 @@ let asked = 0;
  */
 export function next(run) {
   asked += 1;
-  return { reference: `${run}/${__VU}/${told}`, key: `${run}/${__VU}/${told}/${asked}` };
+  const reference = `${run}/${__VU}.${unknown}/${told}`;
+  return { reference, key: `${reference}/${asked}` };
 }
 
 /**
@@ -44,6 +49,9 @@ export function tell(reference, skus, outcome) {
   if (outcome) {
     told += 1;
     skus.forEach((sku) => unsettled.add(number(sku, reference)));
+  } else if (outcome === undefined) {
+    unknown += 1;
+    told = 0;
   }
 }
 

@@ -72,6 +72,10 @@ export function compareLoads(data) {
   const made = loads() - data.loads;
   const sku = data.skus[data.skus.length - 1];
   const answer = http.get(`${TARGETS[0]}/stock/${encodeURIComponent(sku)}`, { tags: { name: "GET /stock/{sku}" } });
+  if (answer.status !== 200) {
+    bounded.add(false);
+    fail(`can't read how often something was dropped, which is in ${sku}: ${answer.status} ${answer.body}`);
+  }
   const dropped = data.opening[sku] - Number(answer.json("quantity"));
   const keys = counted(data).length;
   const most = keys * (dropped + 1) * ALLOWED;

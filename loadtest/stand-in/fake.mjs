@@ -8,6 +8,7 @@
 //   refuses-most  every update but one in four is 409
 //   forgets       every SKU is 404 once it was created
 //   repeats       the third update is applied twice
+//   mute          the third update is applied, and its sender never told
 //   keyless       an update that is sent again is applied again
 //   stampedes     a cached value that was dropped is loaded by the next ten readers
 //   keeps         no cached value is ever dropped
@@ -22,6 +23,8 @@ import { FlashSale } from "./sale.mjs";
 const [fault = "nothing"] = process.argv.slice(2);
 const stocks = new Map();
 const answers = new Map();
+/** The key of the update that is never answered. */
+let unanswered;
 /** How many readers still load it; 0: it is cached. */
 const missing = new Map();
 let loads = 0;
@@ -52,8 +55,13 @@ function write(key, changes, reference, body) {
   const refused = fault === "refuses" || (fault === "refuses-most" && (asked += 1) % 4 > 0);
   if (refused) return [409, { type: "/problems/insufficient-stock", applied: false }];
   if (changes.some(({ sku }) => fault === "forgets" || !stocks.has(sku))) return [404, { applied: false }];
+  if (key === unanswered) return [502, {}];
   if (answers.has(key) && fault !== "keyless") return [200, answers.get(key), { "Idempotent-Replayed": "true" }];
   answers.set(key, body(update(changes, reference)));
+  if (fault === "mute" && updates === 3) {
+    unanswered = key;
+    return [502, {}];
+  }
   return [200, answers.get(key)];
 }
 

@@ -57,11 +57,13 @@ expect refuses-most sale 99 'crossed: applied'
 expect forgets soak 107 "can't read"
 expect repeats sale 107 'applied twice'
 expect repeats transfers 107 'applied twice'
+expect mute sale 99 'crossed: outcomes_known'
 expect keyless browse 107 'applied twice'
 expect nothing breakdown 0 ''
 expect nothing avalanche 0 ''
 expect stampedes breakdown 107 'asked too often'
 expect stampedes avalanche 107 'asked too often'
 expect keeps breakdown 107 'not loaded again'
+expect forgets breakdown 107 'how often something was dropped'
 expect locked breakdown 107 'the same ADMIN_TOKEN'
 expect nothing breakdown 107 '1 operators*2 instances' http://127.0.0.1:1
