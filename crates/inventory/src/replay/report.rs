@@ -20,7 +20,8 @@ pub struct Report {
     pub get: Latency,
     /// Reads by the source that their `Cache-Status` names.
     pub reads: ReadSources,
-    /// The counts of the instances during the replay; absent when no ops URL was given.
+    /// The counts of the instances during the replay; absent when no ops URL was given, or when an
+    /// instance was gone or restarted at the end.
     pub fleet: Option<Counters>,
     /// How long the replay took.
     #[serde(serialize_with = "seconds")]

@@ -147,9 +147,10 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
     let counters = if plan.ops.is_empty() {
         None
     } else {
-        // An instance may be gone by now, which is no reason to keep the figures of the lines back.
-        match Counters::scrape(&http, &plan.ops).await {
-            Ok(after) => Some(after.since(before)),
+        // An instance may be gone by now, or restarted, which is no reason to keep the figures of the lines back.
+        let after = Counters::scrape(&http, &plan.ops).await;
+        match after.and_then(|after| Counters::between(&before, &after)) {
+            Ok(counted) => Some(counted),
             Err(error) => {
                 console::note(&format!("the counts of the instances are left out: {}", console::chain(&error)));
                 None

@@ -14,6 +14,18 @@ pub enum ScrapeError {
     /// An answer without counts.
     #[error("{0} from {1}")]
     Refused(StatusCode, Url),
+    /// An instance began to count anew.
+    #[error("{0} was restarted meanwhile")]
+    Restarted(Url),
+}
+
+/// What one instance has counted since it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scraped {
+    ops: Url,
+    /// When its process began, as it says.
+    began: Option<String>,
+    counters: Counters,
 }
 
 /// The instances' own counts, summed over all of them.
@@ -32,27 +44,51 @@ pub struct Counters {
 
 impl Counters {
     /// Reads `/metrics` of every instance.
-    pub(crate) async fn scrape(http: &Client, ops: &[Url]) -> Result<Self, ScrapeError> {
-        Ok(Self::parse(&try_join_all(ops.iter().map(|url| page(http, url))).await?.concat()))
+    pub(crate) async fn scrape(http: &Client, ops: &[Url]) -> Result<Vec<Scraped>, ScrapeError> {
+        let read = async |url: &Url| Ok(Scraped::parse(url, &page(http, url).await?));
+        try_join_all(ops.iter().map(read)).await
     }
 
-    fn parse(pages: &str) -> Self {
-        Self {
-            loads: sum(pages, stockade::metrics::CACHE_LOADS),
-            handoffs: sum(pages, &format!("{}_count", stockade::metrics::LOCK_HANDOFF)),
-            locks_lost: sum(pages, stockade::metrics::LOCK_LOST),
-            fence_rejected: sum(pages, FENCE_REJECTED),
+    /// What all instances counted between two scrapes of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ScrapeError::Restarted`]: what an instance counted before it ended is not known.
+    pub(crate) fn between(before: &[Scraped], after: &[Scraped]) -> Result<Self, ScrapeError> {
+        let mut sum = Self::default();
+        for (before, after) in before.iter().zip(after) {
+            let counted = after.since(before).ok_or_else(|| ScrapeError::Restarted(after.ops.clone()))?;
+            sum.loads += counted.loads;
+            sum.handoffs += counted.handoffs;
+            sum.locks_lost += counted.locks_lost;
+            sum.fence_rejected += counted.fence_rejected;
         }
+        Ok(sum)
+    }
+}
+
+impl Scraped {
+    fn parse(ops: &Url, page: &str) -> Self {
+        let counters = Counters {
+            loads: sum(page, stockade::metrics::CACHE_LOADS),
+            handoffs: sum(page, &format!("{}_count", stockade::metrics::LOCK_HANDOFF)),
+            locks_lost: sum(page, stockade::metrics::LOCK_LOST),
+            fence_rejected: sum(page, FENCE_REJECTED),
+        };
+        let began = page.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
+        Self { ops: ops.clone(), began: began.map(str::to_owned), counters }
     }
 
-    /// What was counted since `before`. The counts of an instance that was restarted meanwhile are lower.
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            loads: self.loads.saturating_sub(before.loads),
-            handoffs: self.handoffs.saturating_sub(before.handoffs),
-            locks_lost: self.locks_lost.saturating_sub(before.locks_lost),
-            fence_rejected: self.fence_rejected.saturating_sub(before.fence_rejected),
-        }
+    /// What the instance counted since `before`, unless its process is another.
+    fn since(&self, before: &Self) -> Option<Counters> {
+        let (now, then) = (&self.counters, &before.counters);
+        (self.began == before.began).then_some(())?;
+        Some(Counters {
+            loads: now.loads.checked_sub(then.loads)?,
+            handoffs: now.handoffs.checked_sub(then.handoffs)?,
+            locks_lost: now.locks_lost.checked_sub(then.locks_lost)?,
+            fence_rejected: now.fence_rejected.checked_sub(then.fence_rejected)?,
+        })
     }
 }
 
@@ -91,7 +127,30 @@ mod tests {
                     stockade_cache_loads_total_other 7\n\
                     stockade_lock_handoff_seconds_count{lock=\"a } b\"} 3\n\
                     inventory_fence_rejected_total 1 1700000000\n";
-        let counters = Counters::parse(page);
-        assert_eq!(counters, Counters { loads: 42, handoffs: 3, locks_lost: 0, fence_rejected: 1 });
+        let read = Scraped::parse(&url(1), page);
+        assert_eq!(read.counters, Counters { loads: 42, handoffs: 3, locks_lost: 0, fence_rejected: 1 });
+    }
+
+    fn url(port: u16) -> Url {
+        Url::parse(&format!("http://127.0.0.1:{port}")).unwrap()
+    }
+
+    #[test]
+    fn the_counts_of_a_fleet_end_with_the_restart_of_any_instance() {
+        let instance = |port, began, refused| {
+            let page = format!("process_start_time_seconds {began}\ninventory_fence_rejected_total {refused}\n");
+            Scraped::parse(&url(port), &page)
+        };
+        let before = [instance(1, 100, 5), instance(2, 100, 1)];
+        let counted = Counters::between(&before, &[instance(1, 100, 5), instance(2, 100, 3)]);
+        assert_eq!(counted.unwrap(), Counters { fence_rejected: 2, ..Counters::default() });
+        // Another instance counted enough to hide the loss, or the restarted one did itself.
+        for after in [[instance(1, 100, 9), instance(2, 200, 0)], [instance(1, 100, 5), instance(2, 200, 4)]] {
+            let refused = Counters::between(&before, &after).unwrap_err().to_string();
+            assert!(refused.contains("127.0.0.1:2/ was restarted"), "{refused}");
+        }
+        // From an instance that does not say when it began.
+        let fell = ["inventory_fence_rejected_total 1", ""].map(|page| [Scraped::parse(&url(1), page)]);
+        assert!(Counters::between(&fell[0], &fell[1]).is_err());
     }
 }
