@@ -1,6 +1,6 @@
 //! The schemes of the lab that need servers and processes of their own, as `inventory lab` plays them.
 
-use std::{env, process::Stdio, time::Duration};
+use std::{env, time::Duration};
 
 use serde::Deserialize;
 use stockade_testbed::ChildProcess;
@@ -29,8 +29,8 @@ struct Line {
     lost: i64,
 }
 
-/// `inventory lab`, with servers of its own. Dropping the value kills the process and its servers, and may leave the
-/// folder of a server that was just being made.
+/// `inventory lab`, with servers of its own. Its notes and its error go where the log of this process goes. Dropping the
+/// value kills the process and its servers, and may leave the folder of a server that was just being made.
 #[derive(Debug)]
 pub(super) struct LabProcess {
     process: ChildProcess,
@@ -47,7 +47,7 @@ impl LabProcess {
             let mut command = Command::new(env::current_exe()?);
             command.args(["lab", "--json", "--seconds", LONGEST, "--only", &schemes.join(",")]);
             command.args(["--units", &units.to_string(), "--workers", &units.div_ceil(2).to_string()]);
-            command.args(["--think", &format!("{}ms", THINKING.div_ceil(units))]).stderr(Stdio::null());
+            command.args(["--think", &format!("{}ms", THINKING.div_ceil(units))]);
             Ok(ChildProcess::start(command)?)
         };
         Ok(Self { process: start().map_err(AttackError::Schemes)?, units })

@@ -189,6 +189,18 @@ async fn stock_that_a_fence_guards_is_sold_once() {
 
 #[cfg(feature = "demo")]
 #[tokio::test]
+async fn the_log_says_why_schemes_with_servers_of_their_own_have_no_count() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("LAB", "on"), ("REDIS_SERVER", "/nowhere")]).await;
+    let sold = attack(&instance, "last-unit", 8).await;
+    let schemes = sold["schemes"].as_array().unwrap();
+    let redlock = schemes.iter().find(|line| line["scheme"] == "redlock").unwrap();
+    assert_eq!(redlock["missing"], "broke off: the log says why", "{sold}");
+    assert!(instance.log().contains("REDIS_SERVER=/nowhere"), "{}", instance.log());
+}
+
+#[cfg(feature = "demo")]
+#[tokio::test]
 async fn the_lock_of_a_process_that_is_killed_goes_on_when_its_lease_ends_and_without_a_lease_never() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[("LAB", "on")]).await;
