@@ -121,7 +121,7 @@ impl Attack {
             ],
             Self::StoppedHolder => [
                 "Ten holders of a lock are stopped between read and write, until a successor has sold.",
-                "The fence: a holder that lost its lock can't begin a transaction.",
+                "The fence: Postgres has the claim of the successor by then, and refuses the one of the stopped holder.",
                 "The same lock without the fence: a holder that goes on writes what it read before.",
             ],
             Self::KilledHolder => [

@@ -3,8 +3,11 @@
 
 use std::{sync::mpsc as blocking, time::Duration};
 
-use sqlx::{PgPool, postgres::PgPoolOptions};
-use stockade::{Locks, lock::Guard, postgres::FenceError};
+use sqlx::{PgConnection, PgPool, postgres::PgPoolOptions};
+use stockade::{
+    Locks,
+    lock::{Fence, Guard},
+};
 use tokio::{runtime, sync::mpsc, task::spawn_blocking, time::Instant};
 
 use super::{
@@ -40,6 +43,15 @@ enum Side {
     Unfenced,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sale {
+    Sold,
+    /// Postgres refused the claim of the fence.
+    Refused,
+    /// The holder was not told to go on.
+    Left,
+}
+
 pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
     goods::make(&ground.place.pg).await?;
     sqlx::query(SET).execute(&ground.place.pg).await?;
@@ -73,19 +85,16 @@ async fn rounds(ground: &Ground, goods: &Goods, side: Side) -> Result<Count, Att
                 };
                 let since = Instant::now();
                 let guard = locks.write(&side.item()).wait(PATIENCE).acquire().await?;
-                match sell(&pool, &guard, side, stop).await {
-                    Ok(true) => meter.count(since, true),
-                    Ok(false) => break,
-                    Err(AttackError::Fence(FenceError::Rejected { .. } | FenceError::Lost(_))) => {
-                        meter.count(since, false);
-                    }
-                    Err(error) => return Err(error),
+                match sell(&pool, &guard, side, stop).await? {
+                    Sale::Sold => meter.count(since, true),
+                    Sale::Refused => meter.count(since, false),
+                    Sale::Left => break,
                 }
                 let _ = guard.release().await;
             }
             locks.shutdown(LEASE).await;
             pool.close().await;
-            Ok(())
+            Ok::<_, AttackError>(())
         };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AttackError::Runtime)?;
         runtime.block_on(holding)
@@ -95,7 +104,7 @@ async fn rounds(ground: &Ground, goods: &Goods, side: Side) -> Result<Count, Att
         let guard = ground.place.locks.write(&side.item()).wait(PATIENCE).acquire().await?;
         let sold = sell(&ground.place.pg, &guard, side, || true).await;
         let _ = guard.release().await;
-        goods.meter().count(since, sold?);
+        goods.meter().count(since, sold? == Sale::Sold);
         // A holder that has ended needs no signal.
         let _ = go_on.try_send(());
     }
@@ -105,18 +114,21 @@ async fn rounds(ground: &Ground, goods: &Goods, side: Side) -> Result<Count, Att
 }
 
 /// Sells a unit. `pause` runs between read and write, and returns whether to write.
-async fn sell(pool: &PgPool, guard: &Guard, side: Side, pause: impl FnOnce() -> bool) -> Result<bool, AttackError> {
+async fn sell(pool: &PgPool, guard: &Guard, side: Side, pause: impl FnOnce() -> bool) -> Result<Sale, AttackError> {
     if side == Side::Fenced {
         guard.fence().claim(pool).await?;
     }
     let left: i64 = sqlx::query_scalar(READ).bind(side.name()).fetch_one(pool).await?;
     if !pause() {
-        return Ok(false);
+        return Ok(Sale::Left);
     }
     let write = sqlx::query(WRITE).bind(side.name()).bind(left - 1);
     match side {
         Side::Fenced => {
-            let mut tx = guard.begin(pool).await?;
+            let mut tx = pool.begin().await?;
+            if !claim(&mut tx, &guard.fence()).await? {
+                return Ok(Sale::Refused);
+            }
             write.execute(&mut *tx).await?;
             tx.commit().await?;
         }
@@ -124,7 +136,15 @@ async fn sell(pool: &PgPool, guard: &Guard, side: Side, pause: impl FnOnce() -> 
             write.execute(pool).await?;
         }
     }
-    Ok(true)
+    Ok(Sale::Sold)
+}
+
+/// Whether Postgres takes the claim. It is made as on another driver: [`Fence::begin`] would ask the guard first, which
+/// knows by its own clock that its lease has ended.
+async fn claim(connection: &mut PgConnection, fence: &Fence) -> Result<bool, AttackError> {
+    let args = fence.claim_args()?;
+    let claim = sqlx::query(Fence::CLAIM_SQL).bind(args.resource).bind(args.token).bind(args.owner);
+    Ok(claim.fetch_optional(connection).await?.is_some())
 }
 
 impl Side {
