@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
@@ -37,7 +37,11 @@ impl Seen {
             return Some(self.broken.clone());
         }
         let latest = before.holders.values().map(|(token, _)| *token).max().unwrap_or_default();
+        let mut tokens = BTreeSet::new();
         for (owner, (token, _)) in &self.holders {
+            if !tokens.insert(*token) {
+                return Some(format!("{token} is the token of {owner} and of another"));
+            }
             match before.holders.get(owner) {
                 Some((same, _)) if same == token => continue,
                 Some((other, _)) if token < other => return Some(format!("{owner} went from {other} to {token}")),
