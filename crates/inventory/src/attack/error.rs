@@ -1,7 +1,7 @@
 use stockade::{
     cache::{BuildError, CacheError},
     lock::LockError,
-    postgres::{CommitError, FenceError},
+    postgres::FenceError,
 };
 
 use crate::lab::LabError;
@@ -31,9 +31,6 @@ pub(crate) enum AttackError {
     /// The fence refused a holder.
     #[error(transparent)]
     Fence(#[from] FenceError),
-    /// A sale was not committed.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
     /// There is no runtime for the holder that is stopped.
     #[error("a holder can't be run")]
     Runtime(#[source] std::io::Error),
