@@ -44,8 +44,6 @@ pub(crate) struct Core<K, V> {
     pub(crate) flights: Arc<Flights<V>>,
     /// Loads ahead of time, which no caller waits for.
     pub(crate) refreshes: Arc<Flights<V>>,
-    /// Loads for callers of [`Cache::reload`](crate::Cache::reload), which accept no stored value.
-    pub(crate) reloads: Arc<Flights<V>>,
     #[cfg(feature = "postgres")]
     pub(crate) load_in: Option<LoadInFn<K, V>>,
     /// Which rows may exist.
@@ -140,7 +138,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         let name = Key::of(key)?;
         let (redis, lease) = self.store.inspect(&name).await;
         let local = self.local.get(name.as_str()).map_or(Tier::Empty, |entry| Tier::Kept(Kept::of(&entry)));
-        let fetching = [&self.flights, &self.refreshes, &self.reloads].iter().any(|flights| flights.has(&name));
+        let fetching = self.flights.has(&name) || self.refreshes.has(&name);
         Ok(Inspection { local, redis, fetching, lease })
     }
 

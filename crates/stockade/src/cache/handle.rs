@@ -112,21 +112,6 @@ where
         self.core.get(key).await
     }
 
-    /// Loads the value although there may be one, under a lease and within the limits of loads, and stores it. Other
-    /// readers get the old value meanwhile. Calls that wait for their load to begin share one load.
-    ///
-    /// Use it for a client that does not accept a stored value; the extractor `Cached` does so for `Cache-Control:
-    /// no-cache`. After a write use [`Cache::invalidate`]: a reload does not drop values from the memory of other
-    /// processes. Cancel safe, as [`Cache::get`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Cache::get`], but an error is never replaced by an expired value. A key whose loads keep failing is held
-    /// off here too.
-    pub async fn reload(&self, key: &K) -> Result<Lookup<V>, CacheError> {
-        self.core.reload(key).await
-    }
-
     /// The values of several keys, in the order of the keys, each with its own outcome. One round trip to Redis reads
     /// the values. For missing values there are three more steps: one round trip for the leases, one load
     /// ([`CacheBuilder::batch_loader`](super::CacheBuilder::batch_loader)) and one round trip to store.

@@ -38,8 +38,6 @@ pub struct CacheInfo {
     pub collapsed: bool,
     /// Whether the value was loaded and then stored.
     pub stored: bool,
-    /// Whether the caller asked for a load, whatever was stored: [`Cache::reload`](super::Cache::reload).
-    pub forced: bool,
     /// The version of the value, if the loader gave one ([`Loaded::version`](super::Loaded::version)).
     pub version: Option<u64>,
 }

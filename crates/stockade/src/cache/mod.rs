@@ -47,7 +47,6 @@
 //! - With [`CacheBuilder::stale_while_revalidate`] an expired value is served while it is loaded again.
 //! - A reader need not wait as long as a load may take. After [`CacheBuilder::soft_timeout`] it gets an expired value,
 //!   after [`CacheBuilder::hard_timeout`] an error. The load goes on in the background.
-//! - [`Cache::reload`] loads although there is a value. The old value stays until the new one is there.
 //! - [`Cache::inspect`] says where a value is, how old it is, and whether it is being loaded. It loads nothing.
 //!
 //! Several versions of a program may run at the same time. Each version keeps its own values under one key, so no

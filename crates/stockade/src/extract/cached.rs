@@ -14,7 +14,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, Unlocked,
     conditional::{Comparison, any_names},
-    directives,
     header_text::header,
     json::{unwritable, written},
     no_body::no_body,
@@ -30,8 +29,6 @@ use crate::{
 /// headers are `Cache-Status`, `Age`, `ETag` and those of [`FromCache::cache_policy`], by default `Cache-Control:
 /// private, no-cache`. An answer outside the normal rules, because a store was unreachable, the read has no lock or the
 /// value has expired, has no `ETag` and is never 304.
-///
-/// A GET or HEAD with `Cache-Control: no-cache` loads the value again if [`FromCache::honours_no_cache`] allows it.
 ///
 /// If there is no such row, the request is rejected with 404, see [`CachedRejection`]. `Option<Cached<T>>` is `None`
 /// instead, and a [`CacheInfo`] after it tells how that is known.
@@ -117,15 +114,11 @@ where
     let key = T::Key::from_request_parts(parts, state).await.map_err(CachedRejection::Key)?;
     let cache = T::cache(state);
     let safe = matches!(parts.method, Method::GET | Method::HEAD);
-    let anew = safe && directives::no_cache(&parts.headers) && T::honours_no_cache(parts, state);
-    let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded(), forced: anew };
+    let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded() };
     let held_since = |key: &str| RequestLocks::of(&parts.extensions)?.shared_since(key);
-    let found = match anew {
-        true => cache.reload(&key).await,
-        false => match cache.core.local_hit_under_lock(&key, held_since) {
-            Some(found) => Ok(found),
-            None => cache.get(&key).await,
-        },
+    let found = match cache.core.local_hit_under_lock(&key, held_since) {
+        Some(found) => Ok(found),
+        None => cache.get(&key).await,
     };
     let Lookup { value, mut info } = found.map_err(refused)?;
     info.version = value.as_deref().and_then(T::version).or(info.version);

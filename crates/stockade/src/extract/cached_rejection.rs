@@ -38,8 +38,6 @@ pub enum CachedRejection<R> {
         error: CacheError,
         /// Whether the request already runs outside the normal rules, because a store is unreachable.
         degraded: bool,
-        /// Whether the request asked for a load with `Cache-Control: no-cache`.
-        forced: bool,
     },
 }
 
@@ -97,11 +95,11 @@ impl<R: IntoResponse> IntoResponse for CachedRejection<R> {
                 info.write(&CachePolicy::default(), response.headers_mut());
                 response
             }
-            Self::Cache { error, degraded, forced } => {
+            Self::Cache { error, degraded } => {
                 let mut response = Rejection::from(&error).into_response();
                 let status = match error {
-                    _ if degraded => Some(status::degraded(forced)),
-                    CacheError::Shed { .. } => Some(status::shed(forced)),
+                    _ if degraded => Some(status::DEGRADED),
+                    CacheError::Shed { .. } => Some(status::SHED),
                     _ => None,
                 };
                 response.headers_mut().extend(status.map(|text| (CACHE_STATUS, HeaderValue::from_static(text))));

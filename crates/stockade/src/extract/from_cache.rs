@@ -117,29 +117,4 @@ pub trait FromCache<S>: Sized {
         let _ = (parts, state);
         CachePolicy::default()
     }
-
-    /// Whether this request may load the value again by `Cache-Control: no-cache`. Default: no request may, and the
-    /// directive is ignored.
-    ///
-    /// The load runs as in [`Cache::reload`]: under a lease, within the limits of loads, and shared by requests at the
-    /// same time. Requests that come one after the other still cost a query each, so allow it only to clients that you
-    /// know, for instance by an operator's token or a header that the proxy sets. The findings of a middleware are in
-    /// `parts.extensions`.
-    ///
-    /// `Pragma` is ignored, and so is `max-age=0`, which browsers send with every plain reload. Directives of requests
-    /// are advice (RFC 9111, section 5.2.1).
-    ///
-    /// ```
-    /// # use axum::http::request::Parts;
-    /// # #[derive(Clone)]
-    /// struct Operator; // put into the extensions by the middleware that checks tokens
-    ///
-    /// fn honours_no_cache(parts: &Parts) -> bool {
-    ///     parts.extensions.get::<Operator>().is_some()
-    /// }
-    /// ```
-    fn honours_no_cache(parts: &Parts, state: &S) -> bool {
-        let _ = (parts, state);
-        false
-    }
 }

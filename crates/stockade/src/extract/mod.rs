@@ -16,7 +16,6 @@ mod cache_policy;
 mod cached;
 mod cached_rejection;
 mod conditional;
-mod directives;
 mod entity_tag;
 mod etag_key;
 mod fence;

@@ -19,11 +19,7 @@ impl fmt::Display for Status<'_> {
             // The filter only knows about absences.
             Source::Filter => (true, Some("negative")),
         };
-        f.write_str(match hit {
-            true => "stockade; hit",
-            false if info.forced => "stockade; fwd=request",
-            false => "stockade; fwd=uri-miss",
-        })?;
+        f.write_str(if hit { "stockade; hit" } else { "stockade; fwd=uri-miss" })?;
         if hit && !info.absent {
             match info.stale {
                 Some(stale) => write!(f, "; ttl=-{}", whole_up(stale)),
@@ -48,14 +44,10 @@ impl fmt::Display for Status<'_> {
 }
 
 /// The `Cache-Status` of a read that was refused to protect the database.
-pub(super) const fn shed(forced: bool) -> &'static str {
-    if forced { "stockade; fwd=request; detail=shed" } else { "stockade; fwd=uri-miss; detail=shed" }
-}
+pub(super) const SHED: &str = "stockade; fwd=uri-miss; detail=shed";
 
 /// The `Cache-Status` of a refused read while a store is down.
-pub(super) const fn degraded(forced: bool) -> &'static str {
-    if forced { "stockade; fwd=request; detail=degraded" } else { "stockade; fwd=uri-miss; detail=degraded" }
-}
+pub(super) const DEGRADED: &str = "stockade; fwd=uri-miss; detail=degraded";
 
 /// Whole seconds, at least 1: an expired value must not look like one that is fresh for 0 s.
 pub(super) fn whole_up(duration: Duration) -> u64 {
@@ -77,7 +69,6 @@ mod tests {
             unlocked: false,
             collapsed: false,
             stored: false,
-            forced: false,
             version: None,
         }
     }
@@ -108,10 +99,6 @@ mod tests {
             (CacheInfo { degraded: true, ..load }, "stockade; fwd=uri-miss; detail=degraded"),
             (CacheInfo { unlocked: true, ..redis }, "stockade; hit; ttl=42; detail=unlocked"),
             (CacheInfo { unlocked: true, degraded: true, ..redis }, "stockade; hit; ttl=42; detail=degraded"),
-            (CacheInfo { forced: true, ..stored }, "stockade; fwd=request; stored"),
-            (CacheInfo { forced: true, absent: true, ..stored }, "stockade; fwd=request; stored"),
-            (CacheInfo { forced: true, collapsed: true, ..stored }, "stockade; fwd=request; collapsed"),
-            (CacheInfo { forced: true, degraded: true, ..load }, "stockade; fwd=request; detail=degraded"),
         ];
         for (info, form) in forms {
             assert_eq!(Status(&info).to_string(), form);

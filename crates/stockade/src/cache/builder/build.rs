@@ -81,7 +81,6 @@ where
             loader,
             flights: Flights::new(),
             refreshes: Flights::new(),
-            reloads: Flights::new(),
             #[cfg(feature = "postgres")]
             load_in: self.load_in,
             bloom: self.bloom,

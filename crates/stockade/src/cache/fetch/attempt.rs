@@ -51,13 +51,8 @@ impl Attempt {
 impl<K: CacheKey, V: CacheValue> Core<K, V> {
     pub(crate) fn attempt(&self, name: &Key, pilot: &Pilot<V>, purpose: Purpose) -> Attempt {
         let (token, reservation) = (Token::random(), self.local.reserve(name));
-        let wake = matches!(purpose, Purpose::Read | Purpose::Reload).then(|| self.store.watch(name));
-        let (mark, trust) = match purpose {
-            // The passengers of a reload take no stored value, so they may board until the loader begins.
-            Purpose::Reload => (0, None),
-            Purpose::Read | Purpose::Batch | Purpose::Refresh => (pilot.ask(), self.trust()),
-        };
-        Attempt { purpose, token, reservation, mark, trust, wake }
+        let wake = (purpose == Purpose::Read).then(|| self.store.watch(name));
+        Attempt { purpose, token, reservation, mark: pilot.ask(), trust: self.trust(), wake }
     }
 
     /// Asks the store for the value or the lease to load it. If hits are not trusted, it asks for the lease only.
@@ -65,7 +60,6 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         let want = if attempt.trust.is_none() { Want::Load } else { want };
         let has_fallback = match attempt.purpose {
             Purpose::Refresh => true,
-            Purpose::Reload => false,
             Purpose::Read | Purpose::Batch => want == Want::Value && self.has_fallback(name),
         };
         self.store.lease(name, &attempt.token, want, has_fallback).await
@@ -84,7 +78,6 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         }
         let is_over = give_up.is_some_and(|give_up| Instant::now() >= give_up);
         let asked = Asked {
-            purpose: attempt.purpose,
             mark: attempt.mark,
             is_trusted: self.still_trusted(attempt.trust),
             overtime: is_over.then_some(self.settings.load_timeout),

@@ -5,12 +5,12 @@
 //! | [`Missing`] | the result of a read without an answer: how to [`Start`], and perhaps an expired value |
 //! | [`Start`] | whether a fetch begins with a lease, or without one because the store is away |
 //! | [`Want`](super::store::Want) | what the fetch asks for: the value, or the lease whatever value is stored |
-//! | [`Purpose`] | what the lease is for: a read, a batch, a reload or a refresh |
+//! | [`Purpose`] | what the lease is for: a read, a batch or a refresh |
 //! | `Attempt` | one request for a lease, with everything that is noted before the request is sent |
 //! | [`Lease`](super::store::Lease) | the reply of the store |
-//! | [`Step`] | what follows from the reply for the purpose; `next_step` alone decides it |
+//! | [`Step`] | what follows from the reply; `next_step` alone decides it |
 //! | [`Permit`] | how the value may be loaded: under the lease, or with nothing stored |
-//! | [`Leased`] | a granted lease, under which a load runs |
+//! | `Leased` | a granted lease, under which a load runs |
 //! | `Grant` | how one key of a batch is loaded: under a lease, or with nothing stored |
 //! | [`Loader`](super::load::Loader) | runs the application's loader; `LoadFn` and `LoadIn` are its forms |
 //! | [`Load`](super::load::Load) | a load that succeeded, with the [`Loaded`](super::Loaded) of the application |
@@ -26,5 +26,5 @@ mod unleased_load;
 
 pub(crate) use failed_load::Loads;
 pub(crate) use next_step::{Permit, Purpose, Step};
-pub(crate) use start::{Leased, Missing, Start};
+pub(crate) use start::{Missing, Start};
 pub(crate) use together::Flyer;

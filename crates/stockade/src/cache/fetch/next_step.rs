@@ -15,9 +15,6 @@ pub(crate) enum Purpose {
     Read,
     /// One of several keys that are loaded together. It asks once. A key that may not be loaded now is left to a read.
     Batch,
-    /// A load that a caller asked for, whatever is stored. It waits while another process loads, but takes no stored
-    /// value.
-    Reload,
     /// A load ahead of time, which no caller waits for. It asks once, and loads only under a lease that it gets at once.
     /// The store has a value for it only if another process loaded one since.
     Refresh,
@@ -26,7 +23,6 @@ pub(crate) enum Purpose {
 /// What the next step depends on in addition to the reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    pub(super) purpose: Purpose,
     /// Passengers with a lower number boarded before the request, and may take the reply.
     pub(super) mark: u64,
     /// Whether the store is known to have missed no invalidation since before the request.
@@ -67,16 +63,13 @@ pub(super) fn next_step<V>(
     asked: Asked,
     expired: impl FnOnce(Option<Entry<V>>) -> Option<Answer<V>>,
 ) -> Step<V> {
-    let stale_or = |stored, otherwise| match asked.purpose {
-        Purpose::Reload => otherwise,
-        Purpose::Read | Purpose::Batch | Purpose::Refresh => match expired(stored) {
-            // A later passenger may know of a write that dropped this value.
-            Some(answer) => Step::Land(Outcome::Answer(answer, Some(asked.mark))),
-            None => otherwise,
-        },
+    let stale_or = |stored, otherwise| match expired(stored) {
+        // A later passenger may know of a write that dropped this value.
+        Some(answer) => Step::Land(Outcome::Answer(answer, Some(asked.mark))),
+        None => otherwise,
     };
     match reply {
-        Lease::Hit(entry) if asked.is_trusted && asked.purpose != Purpose::Reload => Step::Serve(entry),
+        Lease::Hit(entry) if asked.is_trusted => Step::Serve(entry),
         Lease::Hit(_) | Lease::Unreadable => Step::Insist,
         Lease::Granted(stale) => Step::Load(Permit::Leased(stale)),
         Lease::Held(stale) => stale_or(stale, Step::Insist),
@@ -100,7 +93,8 @@ mod tests {
 
     const LEFT: Duration = Duration::from_millis(70);
     const LIMIT: Duration = Duration::from_secs(2);
-    const ALL: [Purpose; 4] = [Purpose::Read, Purpose::Batch, Purpose::Reload, Purpose::Refresh];
+    const ASKED: Asked = Asked { mark: 3, is_trusted: true, overtime: None };
+    const OVERTIME: Asked = Asked { overtime: Some(LIMIT), ..ASKED };
 
     /// A value that the test tells apart by its version.
     fn entry(version: u64) -> Entry<()> {
@@ -128,66 +122,40 @@ mod tests {
         }
     }
 
-    fn asked(purpose: Purpose) -> Asked {
-        Asked { purpose, mark: 3, is_trusted: true, overtime: None }
-    }
-
     #[test]
-    fn a_reply_means_for_each_purpose_what_the_table_says() {
+    fn a_reply_means_what_the_table_says() {
         let overdue = || vec![Intent { id: "1".into(), xid: "7".into() }];
-        // The reply; the next step of a read, a batch and a refresh; the next step of a reload.
-        let table: [(fn() -> Lease<()>, &str, &str); 7] = [
-            (|| Lease::Hit(entry(1)), "serve Some(1)", "insist"),
-            (|| Lease::Unreadable, "insist", "insist"),
-            (|| Lease::Wait(LEFT), "wait 70ms", "wait 70ms"),
-            (|| Lease::Granted(Some(entry(1))), "load, expired Some(Some(1))", "load, expired Some(Some(1))"),
-            (|| Lease::Held(Some(entry(1))), "land Some(1) before Some(3)", "insist"),
-            (|| Lease::Failing(LEFT), "held off 70ms", "held off 70ms"),
-            (|| Lease::Down, "load, store away", "load, store away"),
+        let table: [(fn() -> Lease<()>, &str); 7] = [
+            (|| Lease::Hit(entry(1)), "serve Some(1)"),
+            (|| Lease::Unreadable, "insist"),
+            (|| Lease::Wait(LEFT), "wait 70ms"),
+            (|| Lease::Granted(Some(entry(1))), "load, expired Some(Some(1))"),
+            (|| Lease::Held(Some(entry(1))), "land Some(1) before Some(3)"),
+            (|| Lease::Failing(LEFT), "held off 70ms"),
+            (|| Lease::Down, "load, store away"),
         ];
-        for (reply, means, to_a_reload) in table {
-            for purpose in ALL {
-                let expected = if purpose == Purpose::Reload { to_a_reload } else { means };
-                assert_eq!(step(reply(), asked(purpose), None), expected, "{:?} to {purpose:?}", reply());
-            }
+        for (reply, means) in table {
+            assert_eq!(step(reply(), ASKED, None), means, "{:?}", reply());
         }
-        for purpose in ALL {
-            let committing = step(Lease::Bypass(overdue()), asked(purpose), Some(2));
-            assert_eq!(committing, "load while committing, 1 overdue", "{purpose:?}");
-        }
+        assert_eq!(step(Lease::Bypass(overdue()), ASKED, Some(2)), "load while committing, 1 overdue");
     }
 
     #[test]
     fn a_hit_is_served_only_while_the_store_is_trusted() {
-        for purpose in ALL {
-            let asked = Asked { is_trusted: false, ..asked(purpose) };
-            assert_eq!(step(Lease::Hit(entry(1)), asked, Some(2)), "insist", "{purpose:?}");
-        }
+        assert_eq!(step(Lease::Hit(entry(1)), Asked { is_trusted: false, ..ASKED }, Some(2)), "insist");
     }
 
     #[test]
     fn the_wait_for_another_ends_once_it_is_overtime() {
-        for purpose in ALL {
-            let asked = Asked { overtime: Some(LIMIT), ..asked(purpose) };
-            assert_eq!(step(Lease::Wait(LEFT), asked, None), "time-out 2s", "{purpose:?}");
-        }
+        assert_eq!(step(Lease::Wait(LEFT), OVERTIME, None), "time-out 2s");
     }
 
     #[test]
-    fn an_expired_value_of_this_process_takes_the_place_of_an_error_but_for_a_reload() {
-        let overtime = |purpose| Asked { overtime: Some(LIMIT), ..asked(purpose) };
-        for purpose in ALL {
-            let steps = [
-                step(Lease::Held(None), asked(purpose), Some(2)),
-                step(Lease::Failing(LEFT), asked(purpose), Some(2)),
-                step(Lease::Wait(LEFT), overtime(purpose), Some(2)),
-            ];
-            if purpose == Purpose::Reload {
-                assert_eq!(steps, ["insist", "held off 70ms", "time-out 2s"]);
-            } else {
-                assert_eq!(steps, ["land Some(2) before Some(3)"; 3], "{purpose:?}");
-            }
-            assert_eq!(step(Lease::Held(None), asked(purpose), None), "insist", "{purpose:?}");
+    fn an_expired_value_of_this_process_takes_the_place_of_an_error() {
+        for (reply, asked) in [(Lease::Held(None), ASKED), (Lease::Failing(LEFT), ASKED), (Lease::Wait(LEFT), OVERTIME)]
+        {
+            assert_eq!(step(reply, asked, Some(2)), "land Some(2) before Some(3)");
         }
+        assert_eq!(step(Lease::Held(None), ASKED, None), "insist");
     }
 }

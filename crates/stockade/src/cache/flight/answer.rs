@@ -83,7 +83,6 @@ pub(crate) fn lookup_at<V>(now: Instant, answer: Answer<V>, joined: bool) -> Loo
         unlocked: false,
         collapsed: joined || waited,
         stored,
-        forced: false,
         version: entry.version,
     };
     Lookup { value: entry.value, info }

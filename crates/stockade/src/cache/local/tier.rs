@@ -121,7 +121,7 @@ impl<V> Local<V> {
     }
 
     /// As [`Local::put`], for a value that was found in the store. It does not replace a value that was loaded later,
-    /// since the store may have answered before a reload replaced its value. If the value of the same load is already
+    /// since the store may have answered before another load replaced its value. If the value of the same load is already
     /// here, that value stays; under locks it then counts as asked for at the time of this reservation.
     pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
         self.put_if(reservation, key, entry, |found| match self.get_asked(key.as_str()) {

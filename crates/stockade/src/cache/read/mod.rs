@@ -6,4 +6,3 @@ mod get;
 mod get_in;
 mod patience;
 mod refresh;
-mod reload;

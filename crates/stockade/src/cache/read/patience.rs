@@ -22,13 +22,6 @@ pub(crate) struct Patience<V> {
     pub(crate) stale: Option<Entry<V>>,
 }
 
-impl<V> Patience<V> {
-    /// For a call that begins to fetch the key itself.
-    pub(crate) fn of(called: Instant, stale: Option<Entry<V>>) -> Self {
-        Self { called, fetching: called, stale }
-    }
-}
-
 impl<K: Sync, V: Send + Sync> Core<K, V> {
     /// Waits for `work` until a time-out of the read. After a time-out it drops `work` and returns, as `Err`, the
     /// result of the read: the expired value or [`CacheError::Timeout`]. A load that `work` waited for goes on. Cancel

@@ -10,11 +10,10 @@ use stockade::{
     cache::{Loaded, Source},
 };
 use stockade_testbed::RedisServer;
-use tokio::task::JoinSet;
 
 use super::support::{
-    Database, Loading, Sku, Stock, entry_key, eventually, field, get, held_load, one_read, process, quantity, sku,
-    stored,
+    Database, Loading, Sku, Stock, ended, entry_key, eventually, field, get, held_load, one_read, process, quantity,
+    reading, sku, stored,
 };
 use crate::world::{World, cached};
 
@@ -116,34 +115,31 @@ async fn lifetimes_of_any_length_are_kept_and_end() {
 }
 
 #[tokio::test]
-async fn in_memory_reads_reloads_and_refreshes_of_a_key_load_one_at_a_time() {
+async fn in_memory_reads_and_refreshes_of_a_key_load_one_at_a_time() {
     let database = Database::with(&[("a", 7)]);
-    let ttl = Duration::from_millis(50);
-    let stocks = Cache::memory().ttl(ttl..=ttl).early_refresh(0.0).stale_while_revalidate(Duration::from_secs(60));
-    let stocks = stocks.on(&database).await;
-    let reloading = stocks.clone();
-    database.slow(Duration::from_millis(300));
-    let key = sku("a");
-    // A reload comes while a read loads.
+    let ttl = Duration::from_millis(200);
+    // With this eagerness a value is due for a refresh as soon as half of its life is over.
+    let stocks = Cache::memory().ttl(ttl..=ttl).early_refresh(1e9).on(&database).await;
     let mut reads = one_read(&stocks, "a");
-    database.queried().await;
-    assert!(stocks.reload(&key).await.unwrap().info.stored);
-    reads.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (2, 1));
-    // A reload comes while an expired value is loaded in the background.
-    eventually("it has expired", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
-    assert!(stocks.reload(&key).await.unwrap().info.stored);
-    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (4, 1));
-    // A read comes while a reload loads an expired value. The read gets the expired value and begins no second load.
+    ended(&mut reads).await;
     let gate = database.shut();
-    let mut reload = JoinSet::new();
-    reload.spawn(async move { reloading.reload(&key).await });
-    database.queried().await;
-    eventually("it has expired", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
+    eventually("it is loaded early", async || {
+        reading(&mut reads, &stocks, "a");
+        database.loads() == 2
+    })
+    .await;
+    eventually("it has expired, and a read waits for that load", async || {
+        let waits = stocks.stats().fetching == 1;
+        reading(&mut reads, &stocks, "a");
+        waits
+    })
+    .await;
     database.open();
     gate.add_permits(1);
-    assert!(reload.join_next().await.unwrap().unwrap().unwrap().info.stored);
-    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (5, 1));
+    while let Some(found) = reads.join_next().await {
+        assert_eq!(quantity(&found.unwrap().unwrap()), Some(7));
+    }
+    assert_eq!(database.most_running.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

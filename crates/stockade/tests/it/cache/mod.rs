@@ -23,7 +23,6 @@ mod payloads;
 mod protocol;
 mod refresh;
 mod refused;
-mod reload;
 pub(crate) mod returned_primary;
 mod shutdown;
 mod start;

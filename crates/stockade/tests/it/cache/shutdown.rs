@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use stockade::cache::CacheError;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::time::Instant;
 
-use super::support::{Database, Loading, held_load, patient, reading, signed_up, sku};
+use super::support::{Database, Loading, ended, held_load, one_read, patient, signed_up};
 use crate::world::World;
 
 const LIMIT: Duration = Duration::from_millis(300);
@@ -13,33 +13,20 @@ const LIMIT: Duration = Duration::from_millis(300);
 #[tokio::test]
 async fn a_read_that_waits_for_another_process_does_not_keep_a_cache_from_ending() {
     let server = World::start().await;
-    let database = Database::with(&[("a", 7), ("b", 7)]);
+    let database = Database::with(&[("a", 7)]);
     // The lease of a load that may take a minute lasts longer than that.
     let loading = patient(&server.url()).await.on(&database).await;
     let ending = patient(&server.url()).await.on(&database).await;
-    let gate = database.shut();
-    let (mut loads, mut waiting) = (JoinSet::new(), JoinSet::new());
-    for id in ["a", "b"] {
-        reading(&mut loads, &loading, id);
-        database.queried().await;
-    }
-    reading(&mut waiting, &ending, "a");
-    let reloading = ending.clone();
-    waiting.spawn(async move { reloading.reload(&sku("b")).await });
-    for id in ["a", "b"] {
-        signed_up(&server, id).await;
-    }
+    let (gate, mut loads) = held_load(&database, &loading, "a").await;
+    let mut waiting = one_read(&ending, "a");
+    signed_up(&server, "a").await;
     let began = Instant::now();
     ending.shutdown(LIMIT).await;
     assert!((LIMIT..LIMIT * 30).contains(&began.elapsed()), "{:?}", began.elapsed());
-    while let Some(ended) = waiting.join_next().await {
-        let ended = ended.unwrap();
-        assert!(matches!(ended, Err(CacheError::ShuttingDown)), "{ended:?}");
-    }
-    gate.add_permits(2);
-    while let Some(loaded) = loads.join_next().await {
-        loaded.unwrap().unwrap();
-    }
+    let waited = waiting.join_next().await.unwrap().unwrap();
+    assert!(matches!(waited, Err(CacheError::ShuttingDown)), "{waited:?}");
+    gate.add_permits(1);
+    ended(&mut loads).await;
     server.end().await;
 }
 

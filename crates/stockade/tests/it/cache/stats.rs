@@ -35,13 +35,16 @@ impl Seen {
     }
 }
 
-/// One step of a caller: it gets one value or several, reloads, writes, or gives up its call.
+/// One step of a caller: it gets one value or several, drops one first, writes, or gives up its call.
 async fn step(stocks: Stocks, database: Arc<Database>, dice: u32, id: u32) -> Vec<Found> {
     let key = sku(&id.to_string());
     match dice {
         0..50 => vec![stocks.get(&key).await],
         50..60 => stocks.get_many(&[key.clone(), sku("1"), sku("none"), key]).await,
-        60..75 => vec![stocks.reload(&key).await],
+        60..75 => {
+            stocks.invalidate(&key).await.unwrap();
+            vec![stocks.get(&key).await]
+        }
         75..80 => vec![stocks.get(&sku("")).await],
         80..92 => {
             database.write(&id.to_string(), Some(dice.into()));

@@ -1,6 +1,5 @@
 //! `Cached` as an extractor and as an answer.
 
 mod answers;
-mod forced;
 mod principals;
 mod service;

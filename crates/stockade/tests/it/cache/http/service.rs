@@ -32,9 +32,6 @@ use crate::{
     world::{World, cached},
 };
 
-pub(super) const NO_CACHE: (&str, &str) = ("cache-control", "no-cache");
-pub(super) const OPERATOR: (&str, &str) = ("x-operator", "yes");
-
 impl<S: Send + Sync> FromRequestParts<S> for Sku {
     type Rejection = Response;
 
@@ -64,10 +61,6 @@ impl FromCache<App> for Stock {
 
     fn version(&self) -> Option<u64> {
         Some(self.version)
-    }
-
-    fn honours_no_cache(parts: &Parts, _: &App) -> bool {
-        parts.headers.contains_key("x-operator")
     }
 }
 
@@ -148,13 +141,8 @@ impl Service {
     }
 
     pub(super) async fn ask(&self, method: &str, path: &str, if_none_match: Option<&str>) -> Answer {
-        let headers: Vec<_> = if_none_match.into_iter().map(|tags| ("if-none-match", tags)).collect();
-        self.send(method, path, &headers).await
-    }
-
-    pub(super) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
         let request = Request::builder().method(method).uri(path);
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = if_none_match.into_iter().fold(request, |request, tags| request.header("if-none-match", tags));
         let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
@@ -166,8 +154,8 @@ impl Service {
     }
 
     /// The value of the header `Cache-Status`.
-    pub(super) async fn status(&self, headers: &[(&str, &str)]) -> String {
-        let (_, headers, _) = self.send("GET", "/stock/a", headers).await;
+    pub(super) async fn status(&self) -> String {
+        let (_, headers, _) = self.get("/stock/a").await;
         header(&headers, "cache-status").unwrap_or_default().to_owned()
     }
 
