@@ -1,7 +1,6 @@
 //! All values are missing at once. The caches load them again within their limits.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -11,10 +10,9 @@ use stockade::{
     Cache, Redis,
     cache::{CacheBuilder, CacheError, Source},
 };
-use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, patient, quantity, reading, sku};
+use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, quantity, reading, sku};
 use crate::world::{Group, World};
 
 const CALLERS: usize = 2000;
@@ -142,42 +140,4 @@ async fn a_failover_never_costs_more_loads_than_allowed() {
     group.until_promoted_after(old).await.unwrap();
     recovers(fleet, &database).await;
     group.end().await;
-}
-
-/// Ends without [`World::end`]. With so many values and no grace, some values are stored so slowly that their key
-/// expires earlier than the inspection of the keys allows.
-#[tokio::test]
-async fn what_is_loaded_together_does_not_expire_together() {
-    const VALUES: usize = 10_000;
-    let server = RedisServer::start().await.unwrap();
-    let database = Arc::new(Database::default());
-    for number in 0..VALUES {
-        database.write(&number.to_string(), Some(7));
-    }
-    let range = Duration::from_secs(300)..=Duration::from_secs(600);
-    let builder = patient(&server.url()).await.ttl(range).grace(Duration::ZERO).batching(&database);
-    let stocks = builder.on(&database).await;
-    let began = Instant::now();
-    let keys = stream::iter((0..VALUES).map(|number| sku(&number.to_string())));
-    let report = stocks.warm(keys).within(Duration::from_secs(300)).run().await;
-    assert_eq!(report.loaded, 10_000, "{report:?}");
-
-    let client = redis::Client::open(server.url()).unwrap();
-    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
-    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
-    let keys: Vec<String> = redis::cmd("KEYS").arg("shop:v1:{*}e:*").query_async(&mut connection).await.unwrap();
-    let mut pipe = redis::pipe();
-    for key in &keys {
-        pipe.cmd("PTTL").arg(key);
-    }
-    let left: Vec<u64> = pipe.query_async(&mut connection).await.unwrap();
-    let shortest = 300_000 - u64::try_from(began.elapsed().as_millis()).unwrap();
-    let mut seconds: HashMap<u64, usize> = HashMap::new();
-    for left in left {
-        assert!((shortest..=600_000).contains(&left), "{left} ms");
-        *seconds.entry(left / 1000).or_default() += 1;
-    }
-    assert_eq!(seconds.values().sum::<usize>(), VALUES);
-    let fullest = seconds.values().max().unwrap();
-    assert!(*fullest < 3 * VALUES / 300, "{fullest} values expire within one second");
 }

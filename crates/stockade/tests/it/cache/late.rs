@@ -1,7 +1,7 @@
 //! Callers that join a load and know of a write that the load does not contain.
 
 use std::{
-    sync::{Arc, atomic::Ordering, mpsc},
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -14,8 +14,7 @@ use tokio::{
 };
 
 use super::support::{
-    Database, Loading, caught_up, crowd, ended, eventually, held_load, one_read, process, quantity, reading, sku,
-    stored,
+    Database, Loading, caught_up, crowd, ended, eventually, held_load, one_read, process, quantity, sku, stored,
 };
 use crate::{redis_traffic::calls, world::World};
 
@@ -89,31 +88,4 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     ended(&mut early).await;
     Arc::into_inner(server).unwrap().end_behind(proxy).await;
     outside.shutdown_background();
-}
-
-#[tokio::test]
-async fn no_load_is_joined_whose_fill_is_on_its_way() {
-    const KEYS: usize = 8;
-    let server = World::start().await;
-    let database = Arc::new(Database::default());
-    let patient = Redis::builder(server.url()).command_timeout(Duration::from_secs(20));
-    let stocks =
-        Cache::builder(&patient.connect().await.unwrap().namespace("shop")).max_loads(KEYS).on(&database).await;
-    let gate = database.shut();
-    let mut readers = JoinSet::new();
-    for number in 0..KEYS {
-        reading(&mut readers, &stocks, &number.to_string());
-    }
-    eventually("all load", || async { database.running.load(Ordering::SeqCst) == KEYS }).await;
-    assert_eq!(stocks.stats().fetching, KEYS);
-    // Commands from here on wait in front of a server that does not answer.
-    server.pause().unwrap();
-    gate.add_permits(KEYS);
-    eventually("nobody can join them", || async { stocks.stats().fetching == 0 }).await;
-    assert!(readers.try_join_next().is_none(), "a fill was answered");
-    server.resume().unwrap();
-    while let Some(found) = readers.join_next().await {
-        assert!(found.unwrap().unwrap().info.stored);
-    }
-    server.end().await;
 }

@@ -35,18 +35,6 @@ async fn a_write_elsewhere_is_seen_in_the_process_that_holds_the_value() {
     server.end().await;
 }
 
-#[tokio::test]
-async fn without_being_asked_for_nothing_is_served_from_memory() {
-    let server = World::start().await;
-    let database = Database::with(&[("a", 0)]);
-    let stocks = process(&server).await.on(&database).await;
-    get(&stocks, "a").await;
-    for _ in 0..5 {
-        assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
-    }
-    server.end().await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_that_races_a_write_leaves_nothing_stale_behind() {
     let server = World::start().await;
@@ -146,6 +134,7 @@ async fn what_was_missed_while_disconnected_is_not_served_after() {
         proxy.set(Fault::Reset);
         database.write("a", Some(version));
         writer.invalidate(&sku("a")).await.unwrap();
+        eventually("the loss is noticed", || async { reader.is_degraded() }).await;
         proxy.set(Fault::None);
         eventually("it is on line again", || async { !reader.is_degraded() }).await;
         let found = get(&reader, "a").await;

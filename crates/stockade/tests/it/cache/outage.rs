@@ -131,25 +131,6 @@ async fn a_cache_starts_without_redis_and_uses_it_once_it_is_there() {
 }
 
 #[tokio::test]
-async fn nothing_that_was_in_memory_during_an_outage_is_fresh_after_it() {
-    let server = World::start().await;
-    let database = Database::with(&[("a", 0)]);
-    let stocks = process(&server).await.local(1 << 20).on(&database).await;
-    super::support::warm(&stocks, "a").await;
-    server.kill().await.unwrap();
-    database.write("a", Some(1));
-    eventually("the outage is noticed", || async { get(&stocks, "a").await.info.degraded }).await;
-    server.restart().await.unwrap();
-    eventually("answers are normal again", || async {
-        let found = get(&stocks, "a").await;
-        assert!(found.info.degraded || quantity(&found) == Some(1), "{found:?}");
-        !found.info.degraded
-    })
-    .await;
-    server.end().await;
-}
-
-#[tokio::test]
 async fn when_the_database_fails_an_expired_value_is_served_within_its_grace() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
@@ -198,20 +179,6 @@ async fn a_value_that_was_invalidated_is_not_served_as_stale() {
     stocks.invalidate(&sku("a")).await.unwrap();
     database.down(true);
     assert!(matches!(stocks.get(&sku("a")).await, Err(CacheError::Load(_))));
-    server.end().await;
-}
-
-#[tokio::test]
-async fn a_load_that_takes_too_long_is_given_up_and_hands_over() {
-    let server = World::start().await;
-    let database = Database::with(&[("a", 7)]);
-    let stocks = process(&server).await.load_timeout(Duration::from_millis(100)).on(&database).await;
-    let _gate = database.shut();
-    let began = Instant::now();
-    assert!(matches!(stocks.get(&sku("a")).await, Err(CacheError::Timeout(_))));
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    database.open();
-    assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
     server.end().await;
 }
 
