@@ -86,10 +86,7 @@ pub(super) fn next_step<V>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        cache::{Source, flight::Answer, tags::Tags},
-        clock::Instant,
-    };
+    use crate::cache::{Source, flight::Answer};
 
     const LEFT: Duration = Duration::from_millis(70);
     const LIMIT: Duration = Duration::from_secs(2);
@@ -98,9 +95,7 @@ mod tests {
 
     /// A value that the test tells apart by its version.
     fn entry(version: u64) -> Entry<()> {
-        let now = Instant::now();
-        let (value, took, tags) = (None, Duration::ZERO, Tags::default());
-        Entry { value, loaded: now, stored: None, expires: now, took, version: Some(version), tags, weight: 0 }
+        Entry { version: Some(version), ..Entry::new(None, 0) }
     }
 
     /// The next step as text. `here` is the version of this process's expired value.

@@ -1,5 +1,3 @@
-use std::{sync::Arc, time::Duration};
-
 use crate::{
     cache::{CacheError, CacheInfo, Loaded, Lookup, Source, value::Entry},
     clock::Instant,
@@ -44,19 +42,16 @@ impl<V> Clone for Outcome<V> {
 }
 
 impl<V> Answer<V> {
-    /// The answer for an entry of the given tier.
+    /// The answer for an entry of this source.
     pub(crate) fn from_entry(entry: Entry<V>, source: Source, degraded: bool) -> Self {
         Self { entry, source, degraded, stored: false, waited: false }
     }
 
     /// The answer for a loaded value that is not stored, or not yet.
     pub(crate) fn unstored(loaded: Loaded<V>, weight: u64, degraded: bool) -> Self {
-        let now = Instant::now();
-        let tags = loaded.known_tags();
-        let (value, version) = (loaded.value.map(Arc::new), loaded.version);
-        let (took, stored) = (Duration::ZERO, None);
-        let entry = Entry { value, loaded: now, stored, expires: now, took, version, tags, weight };
-        Self { entry, source: Source::Load, degraded, stored: false, waited: false }
+        let (version, tags) = (loaded.version, loaded.known_tags());
+        let entry = Entry { version, tags, ..Entry::new(loaded.value, weight) };
+        Self::from_entry(entry, Source::Load, degraded)
     }
 
     /// The answer if the filter says that there is no such row.

@@ -181,23 +181,11 @@ impl<V> Drop for Pilot<V> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::cache::{Source, flight::Answer, value::Entry};
 
     fn answer(before: Option<u64>) -> Outcome<u8> {
-        let now = Instant::now();
-        let entry = Entry {
-            value: None,
-            loaded: now,
-            stored: None,
-            expires: now,
-            took: Duration::ZERO,
-            version: None,
-            tags: crate::cache::tags::Tags::default(),
-            weight: 0,
-        };
+        let entry = Entry::new(None, 0);
         Outcome::Answer(Answer { entry, source: Source::Load, degraded: false, stored: true, waited: false }, before)
     }
 

@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -17,18 +17,7 @@ fn key(id: &str) -> Key {
 }
 
 fn entry(value: u64, weight: u64) -> Entry<u64> {
-    let now = Instant::now();
-    let (value, expires) = (Some(Arc::new(value)), now + Duration::from_secs(60));
-    Entry {
-        value,
-        loaded: now,
-        stored: None,
-        expires,
-        took: Duration::ZERO,
-        version: None,
-        tags: Tags::default(),
-        weight,
-    }
+    Entry { expires: Instant::now() + Duration::from_secs(60), ..Entry::new(Some(value), weight) }
 }
 
 #[test]

@@ -98,16 +98,7 @@ mod tests {
         let ttl = Duration::from_secs(10);
         let entry = |left: Duration, took: Duration| {
             let expires = now + left;
-            Entry {
-                value: Some(Arc::new(())),
-                loaded: expires - ttl,
-                stored: None,
-                expires,
-                took,
-                version: None,
-                tags: crate::cache::tags::Tags::default(),
-                weight: 0,
-            }
+            Entry { loaded: expires - ttl, expires, took, ..Entry::new(Some(()), 0) }
         };
         let share = |left: Duration, took: Duration| {
             let due = (0..20_000).filter(|_| is_due(&entry(left, took), 1.0, now)).count();

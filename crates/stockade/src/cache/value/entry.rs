@@ -18,6 +18,21 @@ pub(crate) struct Entry<V> {
 }
 
 impl<V> Entry<V> {
+    /// A value that was loaded just now and is kept for no time.
+    pub(crate) fn new(value: Option<V>, weight: u64) -> Self {
+        let now = Instant::now();
+        Self {
+            value: value.map(Arc::new),
+            loaded: now,
+            stored: None,
+            expires: now,
+            took: Duration::ZERO,
+            version: None,
+            tags: Tags::default(),
+            weight,
+        }
+    }
+
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         now < self.expires
     }
