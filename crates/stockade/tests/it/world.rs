@@ -9,11 +9,15 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
-use stockade::{Cache, Locks, Redis, Resource, cache::Bloom, lock::LocksBuilder};
+use stockade::{
+    Cache, Locks, Redis, Resource,
+    cache::{Bloom, CacheBuilder},
+    lock::LocksBuilder,
+};
 use stockade_testbed::{Leftovers, RedisServer, SentinelBuilder, SentinelGroup};
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{eventually::eventually, looks::look};
@@ -45,6 +49,23 @@ where
             ending.shutdown(Duration::ZERO).await;
         }));
     });
+    cache
+}
+
+/// Builds such a cache, and waits until the cache is on line.
+pub(crate) async fn online<K, V>(builder: CacheBuilder<K, V>) -> Cache<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let cache = cached(builder.build());
+    // No `eventually`: a future with its closure is not `Send` for every caller.
+    let on_line = async {
+        while cache.is_degraded() {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), on_line).await.expect("the cache is not on line");
     cache
 }
 

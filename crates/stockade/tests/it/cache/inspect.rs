@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use stockade::cache::{Inspection, Kept, Loaded, Tier};
 
 use super::support::{Database, Loading, Sku, Stocks, crowd, ended, eventually, get, hasty, patient, sku};
-use crate::world::{World, cached};
+use crate::world::{World, online};
 
 async fn look(stocks: &Stocks, id: &str) -> Inspection {
     stocks.inspect(&sku(id)).await.unwrap()
@@ -29,9 +29,7 @@ async fn tagging(server: &World, local: bool, database: &Arc<Database>) -> Stock
     };
     let builder = patient(&server.url()).await;
     let builder = if local { builder.local(1 << 20) } else { builder };
-    let stocks = cached(builder.loader(loader).build());
-    eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
-    stocks
+    online(builder.loader(loader)).await
 }
 
 #[tokio::test]

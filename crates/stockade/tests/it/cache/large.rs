@@ -6,7 +6,7 @@ use stockade::{Cache, Redis, cache::Source};
 use tokio::task::JoinSet;
 
 use super::support::{Sku, eventually, sku};
-use crate::world::{World, cached, patient};
+use crate::world::{World, online, patient};
 
 /// The default of `max_value`, with its quotes.
 const SIZE: usize = 1 << 20;
@@ -17,9 +17,7 @@ async fn values(redis: &Redis) -> Cache<Sku, String> {
         let size = if sku.starts_with("small-") { 10 } else { SIZE - 2 };
         Ok::<_, std::io::Error>(Some("x".repeat(size)))
     };
-    let values = cached(Cache::builder(redis).load_timeout(Duration::from_secs(60)).loader(load).build());
-    eventually("the cache is on line", || async { !values.is_degraded() }).await;
-    values
+    online(Cache::builder(redis).load_timeout(Duration::from_secs(60)).loader(load)).await
 }
 
 fn skus(prefix: &str) -> Vec<Sku> {

@@ -15,7 +15,7 @@ use super::support::{
     Database, Loading, Sku, Stock, ended, entry_key, eventually, field, get, held_load, one_read, process, quantity,
     reading, sku, stored,
 };
-use crate::world::{World, cached};
+use crate::world::{World, online};
 
 /// How many milliseconds the key of an entry has left. -1 if it does not expire.
 async fn left(server: &RedisServer, id: &str) -> i64 {
@@ -53,8 +53,7 @@ async fn loaders_begin_when_the_leases_are_held() {
             Ok::<_, std::convert::Infallible>(Vec::<(Sku, Option<Stock>)>::new())
         }
     };
-    let stocks = cached(process(&server).await.loader(loader).batch_loader(batch_loader).build());
-    eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+    let stocks = online(process(&server).await.loader(loader).batch_loader(batch_loader)).await;
     get(&stocks, "a").await;
     for found in stocks.get_many(&[sku("b"), sku("c")]).await {
         found.unwrap();
@@ -93,8 +92,7 @@ async fn lifetimes_of_any_length_are_kept_and_end() {
         let loader = move |_| async move {
             Ok::<_, std::convert::Infallible>(Loaded::new(Some(Stock { quantity: 7 })).ttl(ttl))
         };
-        let stocks = cached(process(&server).await.grace(grace).loader(loader).build());
-        eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+        let stocks = online(process(&server).await.grace(grace).loader(loader)).await;
         for _ in 0..2 {
             let lookup = get(&stocks, id).await;
             assert!(!lookup.info.degraded, "{id}: {:?}", lookup.info);

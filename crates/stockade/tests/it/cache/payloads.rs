@@ -18,7 +18,7 @@ use super::support::{
     Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, held_load, process, quantity, reading,
     signed_up, sku, stored,
 };
-use crate::world::{World, cached, patient as patient_redis};
+use crate::world::{World, online, patient as patient_redis};
 
 #[tokio::test]
 async fn what_is_damaged_is_loaded_anew_and_overwritten() {
@@ -219,12 +219,8 @@ async fn texts(server: &RedisServer) -> CacheBuilder<Sku, String> {
 #[tokio::test]
 async fn values_above_the_threshold_are_compressed_and_weigh_what_they_are() {
     let server = World::start().await;
-    let build =
-        |builder: CacheBuilder<Sku, String>| builder.compress(Compression::lz4().above(1000)).local(1 << 20).build();
-    let [writer, reader] = [build(texts(&server).await), build(texts(&server).await)].map(cached);
-    for cache in [&writer, &reader] {
-        eventually("the cache is on line", || async { !cache.is_degraded() }).await;
-    }
+    let build = async || online(texts(&server).await.compress(Compression::lz4().above(1000)).local(1 << 20)).await;
+    let (writer, reader) = (build().await, build().await);
     for (id, compressed) in [("x900", false), ("y50000", true)] {
         let written = writer.get(&sku(id)).await.unwrap();
         assert!(written.info.stored);
@@ -283,8 +279,7 @@ async fn a_value_over_the_limit_is_returned_and_not_stored() {
     assert_eq!((stocks.stats().payloads_refused, stocks.stats().local_entries), (1, 0));
     // Compression does not help, since the limit is for the inflated value.
     let long = texts(&server).await.name("texts").max_value(1000).compress(Compression::lz4().above(10));
-    let long = cached(long.build());
-    eventually("the cache is on line", || async { !long.is_degraded() }).await;
+    let long = online(long).await;
     assert!(!long.get(&sku("x5000")).await.unwrap().info.stored);
     server.end().await;
 }
@@ -327,9 +322,7 @@ async fn brittle(server: &RedisServer, database: &Arc<Database>) -> Cache<Sku, B
             Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, number(row))).collect())
         }
     });
-    let cache = cached(builder.build());
-    eventually("the cache is on line", || async { !cache.is_degraded() }).await;
-    cache
+    online(builder).await
 }
 
 #[tokio::test]

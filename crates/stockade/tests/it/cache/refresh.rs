@@ -8,7 +8,7 @@ use stockade::{
 };
 
 use super::support::{Database, Loading, Stock, Stocks, entry_key, eventually, get, process, quantity, sku};
-use crate::world::{World, cached};
+use crate::world::{World, online};
 
 #[tokio::test]
 async fn a_value_in_use_is_loaded_again_before_it_expires_by_one_process() {
@@ -191,8 +191,7 @@ async fn a_loader_may_say_version_and_lifetime() {
         let loaded = Loaded::new(Some(Stock { quantity: 7 })).version(42).ttl(Duration::from_secs(30));
         Ok::<_, std::convert::Infallible>(loaded)
     });
-    let stocks = cached(builder.build());
-    eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+    let stocks = online(builder).await;
     let (first, second) = (get(&stocks, "a").await, get(&stocks, "a").await);
     assert_eq!((first.info.source, second.info.source), (Source::Load, Source::Redis));
     assert_eq!((first.info.version, second.info.version), (Some(42), Some(42)));

@@ -21,6 +21,8 @@ use tokio::sync::Semaphore;
 use super::{Sku, until, with_tables};
 use crate::{looks::look, world};
 
+pub(super) use crate::world::online;
+
 /// The servers of a test, which must end with [`World::end`].
 pub(super) struct World {
     pub(super) postgres: PostgresServer,
@@ -208,11 +210,4 @@ pub(super) async fn write(pool: &PgPool, cache: &Cache<Sku, i32>, quantity: i32)
     sqlx::query("update stock set quantity = $1 where sku = 'a'").bind(quantity).execute(&mut *tx).await.unwrap();
     tx.invalidate(cache, &Sku("a"));
     tx
-}
-
-/// Builds a cache, and waits until the cache is on line.
-pub(super) async fn online(builder: CacheBuilder<Sku, i32>) -> Cache<Sku, i32> {
-    let cache = world::cached(builder.build());
-    until(async || !cache.is_degraded()).await;
-    cache
 }

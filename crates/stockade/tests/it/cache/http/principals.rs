@@ -23,10 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::service::header;
-use crate::{
-    cache::support::eventually,
-    world::{World, cached},
-};
+use crate::world::{World, cached, online};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -99,9 +96,9 @@ async fn report(headers: HeaderMap, profile: Cached<Profile>) -> Cached<Vec<u64>
     profile.map(|profile| if is_auditor { vec![profile.balance] } else { Vec::new() })
 }
 
-fn profiles(builder: CacheBuilder<Session, Profile>) -> Cache<Session, Profile> {
+fn profiles(builder: CacheBuilder<Session, Profile>) -> CacheBuilder<Session, Profile> {
     let load = |session: Session| async move { Ok::<_, Infallible>(Some(Profile { balance: 7, name: session.0 })) };
-    cached(builder.loader(load).build())
+    builder.loader(load)
 }
 
 struct Service {
@@ -114,8 +111,7 @@ struct Service {
 impl Service {
     async fn start() -> Self {
         let world = World::start().await;
-        let profiles = profiles(Cache::builder(&Redis::connect(world.url()).await.unwrap()));
-        eventually("the cache is on line", || async { !profiles.is_degraded() }).await;
+        let profiles = online(profiles(Cache::builder(&Redis::connect(world.url()).await.unwrap()))).await;
         let router = Router::new()
             .route("/me", get(me))
             .route("/fresh", get(me))
@@ -206,7 +202,7 @@ async fn a_304_says_what_a_200_says_and_nothing_of_a_length() {
 
 /// The tag of alice's first version.
 fn tag(builder: CacheBuilder<Session, Profile>, key: EtagKey) -> EntityTag {
-    let app = App { profiles: profiles(builder), key };
+    let app = App { profiles: cached(profiles(builder).build()), key };
     EntityTag::of::<Profile, _>(&app, &Session("alice".to_owned()), 1).unwrap()
 }
 

@@ -28,8 +28,8 @@ use tokio::sync::RwLock;
 use tower::ServiceExt;
 
 use crate::{
-    cache::support::{Sku, eventually},
-    world::{World, cached},
+    cache::support::Sku,
+    world::{World, online},
 };
 
 impl<S: Send + Sync> FromRequestParts<S> for Sku {
@@ -121,9 +121,7 @@ impl Service {
                 if off { Err("the password is hunter2") } else { Ok(row) }
             }
         });
-        let stocks = cached(settings(builder).build());
-        eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
-        let app = App { stocks };
+        let app = App { stocks: online(settings(builder)).await };
         let router = Router::new()
             .route("/stock/{sku}", get(show).post(show))
             .route("/quantity/{sku}", get(show_quantity))

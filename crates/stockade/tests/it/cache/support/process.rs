@@ -2,10 +2,9 @@ use std::{sync::Arc, time::Duration};
 
 use stockade::{Cache, Redis, cache::CacheBuilder};
 use stockade_testbed::RedisServer;
-use tokio::time::{sleep, timeout};
 
 use super::{Database, Sku, Stock};
-use crate::world::{self, cached};
+use crate::world::{self, online};
 
 pub(in crate::cache) type Stocks = Cache<Sku, Stock>;
 
@@ -40,14 +39,7 @@ pub(in crate::cache) trait Loading {
 
 impl Loading for CacheBuilder<Sku, Stock> {
     async fn on(self, database: &Arc<Database>) -> Stocks {
-        let stocks = cached(self.loading(database).build());
-        let on_line = async {
-            while stocks.is_degraded() {
-                sleep(Duration::from_millis(2)).await;
-            }
-        };
-        timeout(Duration::from_secs(30), on_line).await.expect("the cache is not on line");
-        stocks
+        online(self.loading(database)).await
     }
 
     fn loading(self, database: &Arc<Database>) -> Self {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use stockade::cache::{CacheBuilder, Loaded, Source};
 
 use crate::{
-    cache::support::{Database, Sku, Stock, Stocks, eventually, get},
-    world::cached,
+    cache::support::{Database, Sku, Stock, Stocks, get},
+    world::online,
 };
 
 /// A cache in which a value has the tag `all`, and a tag for each letter of its id except `-`.
@@ -23,9 +23,7 @@ pub(super) fn tagging(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database
 }
 
 pub(in crate::cache) async fn tagged(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database>) -> Stocks {
-    let stocks = cached(tagging(builder, database).build());
-    eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
-    stocks
+    online(tagging(builder, database)).await
 }
 
 pub(super) async fn source(stocks: &Stocks, id: &str) -> Source {

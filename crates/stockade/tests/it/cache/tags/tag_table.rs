@@ -16,11 +16,11 @@ use tokio::time::Instant;
 use super::support::{source, tagged};
 use crate::{
     cache::support::{
-        Database, Loading, Sku, Stock, Stocks, ended, entry_key, eventually, get, held_load, one_read, patient,
-        quantity, sku, stored,
+        Database, Loading, Sku, Stock, ended, entry_key, eventually, get, held_load, one_read, patient, quantity, sku,
+        stored,
     },
     redis_traffic::calls,
-    world::{World, cached},
+    world::{World, online},
 };
 
 /// The number of members of the table that are not tags.
@@ -220,8 +220,7 @@ async fn a_value_that_outlives_what_the_cache_was_built_with_has_its_stamps_kept
         let hour = Loaded::new(Some(Stock { quantity: 7 })).ttl(Duration::from_secs(3600));
         Ok::<_, std::convert::Infallible>(hour.tags(["a"]))
     });
-    let stocks: Stocks = cached(stocks.build());
-    eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+    let stocks = online(stocks).await;
     get(&stocks, "a").await;
     for number in 0..10 {
         stocks.invalidate_tag(&number.to_string()).await.unwrap();

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::support::{source, tagged};
 use crate::{
     cache::support::{Database, Sku, Stock, eventually, get, patient, quantity, sku, stored},
-    world::{World, cached},
+    world::{World, online},
 };
 
 #[tokio::test]
@@ -134,8 +134,7 @@ async fn a_tag_that_is_refused_fails_the_load_and_gives_the_lease_back() {
         let tags = if told.load(Ordering::SeqCst) { vec!["x".repeat(129)] } else { vec!["x".repeat(128)] };
         async move { Ok::<_, std::convert::Infallible>(Loaded::new(Some(Stock { quantity: 7 })).tags(tags)) }
     });
-    let stocks = cached(builder.build());
-    eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+    let stocks = online(builder).await;
     let refused = stocks.get(&sku("a")).await.unwrap_err();
     assert!(matches!(refused, CacheError::Tag(TagError::TooLong { len: 129 })), "{refused:?}");
     bad.store(false, Ordering::SeqCst);
@@ -165,8 +164,7 @@ async fn a_key_whose_tags_are_refused_is_held_off_like_any_whose_loads_fail() {
             let rows = keys.into_iter().map(move |key| (key.clone(), row(&key)));
             async move { Ok::<_, std::io::Error>(rows.collect()) }
         });
-        let stocks = cached(builder.build());
-        eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+        let stocks = online(builder).await;
         let many = stocks.get_many(&[sku("bad"), sku("good")]).await;
         assert!(matches!(many[0], Err(CacheError::Tag(TagError::Control))), "{:?}", many[0]);
         assert!(many[1].is_ok());
