@@ -115,31 +115,10 @@ impl LocksBuilder {
         self
     }
 
-    /// Requires `replicas` replicas of the server to confirm a grant within `timeout` before its holder enters. A
-    /// failover to one of these replicas then forgets no holder. If too few confirm, the grant is given back and the
-    /// attempt fails as [`Unavailable::Unreplicated`](super::Unavailable::Unreplicated). Default: no replica is asked.
-    ///
-    /// This narrows the gap but does not close it: a failover may choose a replica that did not confirm. Use the fence
-    /// for writes that must not be lost.
-    ///
-    /// The cost is a `WAIT` behind every first `ACQUIRE`. A lock that was handed off costs one more
-    /// round trip and three more commands before its holder enters, among them a renewal and a `WAIT`: the process that
-    /// released the lock wrote the grant, and `WAIT` covers only the writes of its own connection.
-    ///
-    /// A `WAIT` delays everything behind it on the connection that all locks of the process share, at worst for
-    /// `timeout`. So keep `timeout` short, about 50 ms; at most half of the command time-out is used. The renewals of
-    /// locks that are held ask no replica, and have another connection.
-    #[must_use]
-    pub fn replica_acks(mut self, replicas: u32, timeout: Duration) -> Self {
-        self.redis.replicas = (replicas > 0).then_some(crate::redis::Replicas { count: replicas, timeout });
-        self
-    }
-
     /// The setting, if there is one, that only locks on one Redis have.
     #[cfg(feature = "redlock")]
     pub(super) fn only_on_one_redis(&self) -> Option<&'static str> {
-        let set = [(self.redis.replicas.is_some(), "replica_acks"), (!self.redis.quarantine.is_zero(), "quarantine")];
-        set.into_iter().find_map(|(is_set, name)| is_set.then_some(name))
+        (!self.redis.quarantine.is_zero()).then_some("quarantine")
     }
 
     /// Grants nothing after a restart or a failover until the new run of the server has served the namespace for this

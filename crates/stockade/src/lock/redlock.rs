@@ -33,7 +33,7 @@ pub enum RedlockError {
     /// servers.
     #[error("a cluster is not an independent server: give single servers, or use locks on the cluster")]
     Cluster,
-    /// [`LocksBuilder::quarantine`] and [`LocksBuilder::replica_acks`] are settings of locks on one Redis.
+    /// [`LocksBuilder::quarantine`] is a setting of locks on one Redis.
     #[error("{setting} is for locks on one Redis: leave it away")]
     Unsupported {
         /// The name of the setting.

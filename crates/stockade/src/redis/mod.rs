@@ -36,7 +36,7 @@ pub(crate) use dial::process_of;
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
 pub use handle::{Redis, RedisBuilder};
-pub(crate) use link::{Attempt, Handshake, Joins, Link, LinkEvents, Receipt, Replicas, Up, evalsha, evalsha_of};
+pub(crate) use link::{Attempt, Handshake, Joins, Link, LinkEvents, Receipt, Up, evalsha, evalsha_of};
 pub(crate) use routed::{Carrier, Redirects, RoutedEvents, RoutedLink, Run, Server, ServerState};
 pub(crate) use script::{Script, script, text};
 pub(crate) use server_clock::{ServerClock, believed, believed_until};

@@ -201,9 +201,6 @@ pub enum Unavailable {
     /// The command arrived too late twice, and the script refused it.
     #[error("the command arrived too late")]
     Stale,
-    /// Too few replicas confirmed the grant in time. The grant was given back.
-    #[error("too few replicas confirmed")]
-    Unreplicated,
     /// Too few of the independent servers granted the lock in time. The grants that were made were given back.
     #[error("no quorum")]
     NoQuorum,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stockade::{
     Locks, Redis,
-    lock::{self, Force, LockError, LossReason, Released},
+    lock::{Force, LockError, LossReason, Released},
 };
 use tokio::{runtime::Builder, task::JoinSet, time::Instant};
 
@@ -250,21 +250,14 @@ async fn a_shutdown_does_not_wait_for_a_server_that_does_not_answer() {
 }
 
 #[tokio::test]
-async fn a_builder_that_wants_replicas_or_a_quarantine_gets_them() {
+async fn a_builder_that_wants_a_quarantine_gets_it() {
     let server = World::start().await;
     let redis = Redis::connect(server.url()).await.unwrap();
-    let replicated = Locks::builder().replica_acks(1, Duration::from_millis(50)).redis(&redis);
-    let alone = replicated.write(&Sku("1")).acquire().await;
-    let reason = lock::Unavailable::Unreplicated;
-    assert!(matches!(&alone, Err(LockError::Unavailable { reason: found, .. }) if *found == reason), "{alone:?}");
-    let several = replicated.write_all([&Sku("1"), &Sku("2")]).acquire().await;
-    assert!(matches!(&several, Err(LockError::Unavailable { reason: found, .. }) if *found == reason), "{several:?}");
-    eventually("no key is left", async || keys(&server).await.is_empty()).await;
     let quarantined = Locks::builder().quarantine(LIMIT).redis(&redis);
     assert!(quarantined.write(&Sku("1")).try_acquire().await.unwrap().is_none());
     let unguarded = Locks::new(&redis);
     assert!(unguarded.write(&Sku("1")).try_acquire().await.unwrap().is_some());
-    for locks in [replicated, quarantined, unguarded] {
+    for locks in [quarantined, unguarded] {
         locks.shutdown(Duration::from_secs(1)).await;
     }
     server.end().await;

@@ -5,12 +5,11 @@ use std::{sync::Arc, time::Duration};
 use redis::{Cmd, Value};
 
 use super::{
-    attempt::{Attempt, Receipt, replies},
+    attempt::{Attempt, Receipt},
     connection::Connection,
     handle::Link,
     joined::Joins,
     pending::{Pending, Terms},
-    replicas::Replicas,
     wire::Turn,
 };
 use crate::{
@@ -61,8 +60,7 @@ impl Link {
     }
 
     /// EVALSHA on the command connection, for an attempt with a limit of its own. `make` is called when the command is
-    /// sent, with the SHA of the script. With `replicas`, the question whether they have the write follows right
-    /// behind. With `joins`, other calls of the script may become one with it.
+    /// sent, with the SHA of the script. With `joins`, other calls of the script may become one with it.
     ///
     /// Dropping the reply takes the command back if it was not sent yet. [`Attempt::receipt`] then says so.
     pub(crate) fn attempt(
@@ -70,7 +68,6 @@ impl Link {
         script: &'static Script,
         make: impl FnOnce(&str) -> Cmd + Send + 'static,
         wait: Duration,
-        replicas: Option<Replicas>,
         joins: Option<Joins>,
     ) -> Attempt {
         let receipt = Receipt::default();
@@ -82,13 +79,9 @@ impl Link {
             };
             let terms =
                 Terms { op: script.name, turn: Turn::Ordinary, wait, revocable: true, joins, permit: Some(permit) };
-            Pending::start(&self.shared, connection, terms, make, replicas.map(Replicas::command))
+            Pending::start(&self.shared, connection, terms, make)
         });
-        if replicas.is_none() {
-            return Attempt { receipt, reply: Box::pin(async move { pending?.reply().await }), copies: None };
-        }
-        let (reply, copies) = replies(pending, replicas);
-        Attempt { receipt, reply: Box::pin(reply), copies: Some(Box::pin(copies)) }
+        Attempt { receipt, reply: Box::pin(async move { pending?.reply().await }) }
     }
 
     /// EVALSHA for commands that undo others: neither the breaker nor waiting commands of other kinds hold it back.
@@ -102,58 +95,31 @@ impl Link {
         let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
             let command = make(&connection.scripts.sha(script));
             let terms = Terms { joins, ..terms(script.name, Turn::Undoing) };
-            Pending::start(&self.shared, connection, terms, || command, None)
+            Pending::start(&self.shared, connection, terms, || command)
         });
         // Boxed, because many of these may run at once, each on a task.
         async move { Box::pin(pending?.reply()).await }
     }
 
-    /// Like [`Link::call`], on the renewal connection. While that connection is down or stands still, the command
-    /// connection is used, so that a lease never depends on a single connection.
-    #[cfg(any(test, feature = "redlock"))]
+    /// Like [`Link::call`], on the renewal connection, ahead of all waiting commands. While that connection is down or
+    /// stands still, the command connection is used, so that a lease never depends on a single connection.
     pub(crate) fn call_renewal(
         &self,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
-        self.call_renewal_replicated(script, keys, args, None).0
-    }
-
-    /// On the renewal connection, ahead of all waiting commands. Without `replicas`, the answer is that enough have it.
-    ///
-    /// With `replicas`, the command and the same question to replicas as in [`Link::attempt`] go out on the command
-    /// connection. If a replica is gone, each question holds up what is behind it, and that must not be renewals.
-    pub(crate) fn call_renewal_replicated(
-        &self,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Vec<u8>>,
-        replicas: Option<Replicas>,
-    ) -> (
-        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
-        impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<>,
-    ) {
         let mut ended = None;
-        let connection = if replicas.is_some() { self.shared.commands.get() } else { self.renewing() };
-        let pending = connection.ok_or(LinkError::Down).and_then(|connection| {
+        let pending = self.renewing().ok_or(LinkError::Down).and_then(|connection| {
             ended = Some(connection.ended.clone());
             let command = connection.scripts.evalsha(script, keys, args);
-            Pending::start(
-                &self.shared,
-                connection,
-                terms(script.name, Turn::Now),
-                || command,
-                replicas.map(Replicas::command),
-            )
+            Pending::start(&self.shared, connection, terms(script.name, Turn::Now), || command)
         });
-        let (reply, enough) = replies(pending, replicas);
-        let reply = async move {
-            let reply = reply.await?;
+        async move {
+            let reply = pending?.reply().await?;
             // The connection may have been given up because the server is not the primary any more.
             if ended.is_some_and(|ended| ended.is_cancelled()) { Err(LinkError::Lost) } else { Ok(reply) }
-        };
-        (reply, enough)
+        }
     }
 
     /// A plain command on the command connection; `op` is its metric label. Otherwise like [`Link::call`].
@@ -181,7 +147,7 @@ impl Link {
         self.permitted(|connection, permit| {
             let command = make(&connection);
             let terms = Terms { permit: Some(permit), ..terms(op, turn) };
-            Pending::start(&self.shared, connection, terms, || command, None)
+            Pending::start(&self.shared, connection, terms, || command)
         })
     }
 

@@ -35,8 +35,6 @@ pub(super) struct Flight {
 pub(super) struct Started {
     pub(super) at: Instant,
     pub(super) flight: Flight,
-    /// The command sent right behind it.
-    pub(super) behind: Option<Flight>,
 }
 
 impl Flight {

@@ -38,11 +38,8 @@ impl Ledger {
     pub(super) async fn outlive_waiting(mut self, mut told: Told) {
         // The wire ends with its connection, and then tells all waiting commands.
         let period = self.shared.redis.timeout();
-        let Ok(Some(Ok(Started { at, flight, behind }))) = told.until(None, period).await else { return };
+        let Ok(Some(Ok(Started { at, flight }))) = told.until(None, period).await else { return };
         self.sent = at;
-        if let Some(behind) = behind {
-            self.spawn(Self { op: "wait", ..self.clone() }.outlive_caller(behind));
-        }
         self.outlive_caller(flight).await;
     }
 

@@ -2,10 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use redis::{Cmd, RedisResult, Value};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     connection::Connection,
@@ -39,8 +36,6 @@ pub(super) struct Terms {
 /// of the link waits for the reply instead.
 pub(super) struct Pending {
     stage: Stage,
-    /// A second command, sent right behind it.
-    behind: Option<Flight>,
     revocable: bool,
     permit: Option<Permit>,
     ledger: Ledger,
@@ -59,10 +54,9 @@ impl Pending {
         connection: Arc<Connection>,
         terms: Terms,
         make: impl FnOnce() -> Cmd + Send + 'static,
-        behind: Option<Cmd>,
     ) -> Result<Self, LinkError> {
         let Terms { op, turn, wait, revocable, joins, permit } = terms;
-        let entered = match connection.wire.enter(turn, make, joins, behind) {
+        let entered = match connection.wire.enter(turn, make, joins) {
             Ok(entered) => entered,
             Err(error) => {
                 if let Some(permit) = permit.filter(|_| !matches!(error, LinkError::Unsent { .. })) {
@@ -71,51 +65,25 @@ impl Pending {
                 return Err(error);
             }
         };
-        let (stage, behind, sent) = match entered {
-            Entered::Started(Started { at, flight, behind }) => (Stage::Sent(flight), behind, at),
+        let (stage, sent) = match entered {
+            Entered::Started(Started { at, flight }) => (Stage::Sent(flight), at),
             Entered::Waiting(ticket, told) => {
                 let now = Instant::now();
-                (Stage::Waiting(ticket, told, shared.limit(now, wait)), None, now)
+                (Stage::Waiting(ticket, told, shared.limit(now, wait)), now)
             }
         };
         let ledger = Ledger { shared: Arc::clone(shared), connection, op, sent };
-        Ok(Self { stage, behind, revocable, permit, ledger })
+        Ok(Self { stage, revocable, permit, ledger })
     }
 
-    fn sent(&mut self, Started { at, flight, behind }: Started) {
+    fn sent(&mut self, Started { at, flight }: Started) {
         self.ledger.sent = at;
         self.stage = Stage::Sent(flight);
-        self.behind = behind;
     }
 
     pub(super) async fn reply(mut self) -> Result<Value, LinkError> {
         self.placed().await?;
         self.answered().await
-    }
-
-    /// Like [`Pending::reply`], with the reply to the command that was sent right behind it.
-    pub(super) fn replies(
-        mut self,
-    ) -> (
-        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
-        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
-    ) {
-        let (tell, told) = oneshot::channel();
-        let first = async move {
-            self.placed().await?;
-            if let Some(flight) = self.behind.take() {
-                let ledger = Ledger { op: "wait", ..self.ledger.clone() };
-                let stage = Stage::Sent(flight);
-                // If the receiver is gone, dropping the second command leaves its reply to a task.
-                let _ = tell.send(Self { stage, behind: None, revocable: false, permit: None, ledger });
-            }
-            self.answered().await
-        };
-        let second = async move {
-            let mut second: Self = told.await.map_err(|_| LinkError::Lost)?;
-            second.answered().await
-        };
-        (first, second)
     }
 
     /// Waits for a place on the wire: until its limit, or until the connection is silent or ends.
@@ -194,10 +162,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let (ledger, behind) = (&self.ledger, self.behind.take());
-        if let Some(flight) = behind {
-            ledger.spawn(Ledger { op: "wait", ..ledger.clone() }.outlive_caller(flight));
-        }
+        let ledger = &self.ledger;
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Sent(flight) => ledger.spawn(ledger.clone().outlive_caller(flight)),
             Stage::Waiting(ticket, ..) if self.revocable && ledger.connection.wire.take_back(ticket) => {}

@@ -22,29 +22,17 @@ impl Wire {
         state.window.size().min(self.ceiling.get()).saturating_sub(state.in_flight)
     }
 
-    pub(super) fn send(
-        self: &Arc<Self>,
-        state: &mut State,
-        make: impl FnOnce() -> Cmd,
-        behind: Option<Cmd>,
-    ) -> Result<Started, LinkError> {
+    pub(super) fn send(self: &Arc<Self>, state: &mut State, make: impl FnOnce() -> Cmd) -> Result<Started, LinkError> {
         if self.ended.is_cancelled() {
             return Err(LinkError::Down);
         }
-        let at = Instant::now();
-        let flight = self.fly(state, at, make())?;
-        // An error is ignored here: without a reply to the second command, the reply to the first does not count.
-        let behind = behind.and_then(|command| self.fly(state, at, command).ok());
-        Ok(Started { at, flight, behind })
-    }
-
-    fn fly(self: &Arc<Self>, state: &mut State, at: Instant, command: Cmd) -> Result<Flight, LinkError> {
+        let (at, command) = (Instant::now(), make());
         if state.in_flight >= MAX_IN_FLIGHT {
             return Err(LinkError::Unsent { silent: false });
         }
         let flight = Flight::start(self.places(), at, self.multiplexed.clone(), command)?;
         state.flies(at, slice::from_ref(&flight));
-        Ok(flight)
+        Ok(Started { at, flight })
     }
 
     fn places(self: &Arc<Self>) -> Weak<dyn Places> {
@@ -59,8 +47,8 @@ impl Wire {
             && let Some((_, first)) = state.waiting.pop_first()
         {
             let Some(joins) = first.joins else {
-                let Waiting { make, behind, teller, .. } = first;
-                untold.extend(teller.tell(self.send(state, make, behind)));
+                let Waiting { make, teller, .. } = first;
+                untold.extend(teller.tell(self.send(state, make)));
                 continue;
             };
             let mut calls = vec![first];
@@ -92,7 +80,7 @@ impl Wire {
                 let flights: Vec<_> = flights.collect();
                 state.flies(at, &flights);
                 for (teller, flight) in tellers.into_iter().zip(flights) {
-                    untold.extend(teller.tell(Ok(Started { at, flight, behind: None })));
+                    untold.extend(teller.tell(Ok(Started { at, flight })));
                 }
             }
             Err(error) => untold.extend(tellers.into_iter().filter_map(|teller| teller.tell(Err(error.clone())))),

@@ -96,7 +96,6 @@ pub(super) struct Ticket(Turn, u64);
 pub(super) struct Waiting {
     pub(super) make: Box<dyn FnOnce() -> Cmd + Send>,
     pub(super) joins: Option<Joins>,
-    pub(super) behind: Option<Cmd>,
     pub(super) teller: Teller,
 }
 
@@ -133,16 +132,13 @@ impl Wire {
     }
 
     /// Sends the command, or lets it wait: for its place, or for others to become one with. `make` is called under the
-    /// lock when the command is sent; `behind` goes out right after it.
+    /// lock when the command is sent.
     pub(super) fn enter(
         self: &Arc<Self>,
         turn: Turn,
         make: impl FnOnce() -> Cmd + Send + 'static,
         joins: Option<Joins>,
-        behind: Option<Cmd>,
     ) -> Result<Entered, LinkError> {
-        // What goes out right behind one call can't go out behind several.
-        let joins = joins.filter(|_| behind.is_none());
         let mut state = self.lock();
         if state.closed {
             return Err(LinkError::Down);
@@ -150,7 +146,7 @@ impl Wire {
         let has_room = self.room(&state) > 0;
         let gathers = !state.waiting.is_empty() || (joins.is_some() && state.in_flight >= BUSY);
         if turn == Turn::Now || (has_room && !gathers) {
-            return self.send(&mut state, make, behind).map(Entered::Started);
+            return self.send(&mut state, make).map(Entered::Started);
         }
         if state.waiting.len() >= MOST_WAITING {
             return Err(LinkError::Unsent { silent: false });
@@ -163,7 +159,7 @@ impl Wire {
         } else if !has_room && state.waiting.is_empty() {
             self.crowded.notify_one();
         }
-        state.waiting.insert(ticket, Waiting { make: Box::new(make), joins, behind, teller });
+        state.waiting.insert(ticket, Waiting { make: Box::new(make), joins, teller });
         // More calls than these would not become one command.
         let untold = if state.waiting.len() >= MOST_JOINED { self.send_waiting(&mut state) } else { Untold::new() };
         drop(state);
@@ -179,7 +175,7 @@ impl Wire {
     /// Sends the command at once, outside of the window.
     pub(super) fn start(self: &Arc<Self>, command: Cmd) -> Result<Flight, LinkError> {
         let mut state = self.lock();
-        self.send(&mut state, || command, None).map(|started| started.flight)
+        self.send(&mut state, || command).map(|started| started.flight)
     }
 
     /// Takes a command back. False if it is not waiting any more.

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn attempt(link: &Link, value: &str, wait: Duration) -> Attempt {
     let value = value.as_bytes().to_vec();
-    link.attempt(&APPEND, move |sha| evalsha(sha, vec!["list".into()], vec![value]), wait, None, None)
+    link.attempt(&APPEND, move |sha| evalsha(sha, vec!["list".into()], vec![value]), wait, None)
 }
 
 pub(super) async fn connected(server: &RedisServer) -> Link {
@@ -155,7 +155,7 @@ async fn an_attempt_without_a_place_in_time_is_no_failure_of_the_server() {
         making.store(true, Ordering::SeqCst);
         evalsha(sha, vec!["list".into()], Vec::new())
     };
-    let brief = link.attempt(&APPEND, make, Duration::from_millis(1), None, None);
+    let brief = link.attempt(&APPEND, make, Duration::from_millis(1), None);
     // Five more, which as failures would open the breaker.
     let more = join_all((0..5).map(|_| attempt(&link, "crowd", Duration::from_millis(1)).reply));
     let (refused, more) = join(brief.reply, more).await;

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn each(link: &Link, key: &str, value: &str) -> Attempt {
     let (key, args) = (key.to_owned(), vec![b"of-".to_vec(), value.as_bytes().to_vec()]);
-    link.attempt(&EACH, move |sha| evalsha(sha, vec![key], args), PATIENCE, None, Some(JOINS))
+    link.attempt(&EACH, move |sha| evalsha(sha, vec![key], args), PATIENCE, Some(JOINS))
 }
 
 /// A link with room for many commands, since a crowd has widened its window. A new one has less than calls gather from.

@@ -47,8 +47,6 @@
 //!   permanent key per resource.
 //! - The first write of a renewal needs no memory, because a server at its memory limit refuses a script at its first
 //!   write that does. Holders keep their locks there; new attempts are refused.
-//! - A grant that was handed over is renewed before replicas are asked about it: `WAIT` speaks only for the writes of
-//!   its own connection, and another process wrote the grant.
 //! - Before a new run of the server grants anything, one round trip tells it the floors. The run then says since when
 //!   it has served, so that a fleet sits out one quarantine and not one per process.
 //!

@@ -22,11 +22,7 @@ use crate::{
 };
 
 impl Inner {
-    pub(super) fn open(redis: &Redis, mut options: Options) -> Arc<Self> {
-        if let Some(replicas) = &mut options.replicas {
-            // The WAIT may queue behind the WAITs of others, and the answer must come within the command timeout.
-            replicas.timeout = replicas.timeout.min(redis.timeout() / 2);
-        }
+    pub(super) fn open(redis: &Redis, options: Options) -> Arc<Self> {
         let inner = Arc::new_cyclic(|inner| {
             let keys = Keys::new(redis.key_prefix().clone());
             let process = process_id();

@@ -1,11 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
 use redis::Cmd;
 use tokio::time::timeout;
 
 use super::{
-    state::{Answer, Copies, Reply},
+    state::{Answer, Reply},
     waiter::Waiter,
 };
 use crate::{
@@ -36,8 +35,6 @@ impl Waiter {
             Err(error) => return Answer::Refused(error),
         };
         match self.exchange().await {
-            // The attempt ends here, so the rest of the reply is of no use to it.
-            Ok((_, reply)) if reply.copies == Copies::TooFew => Answer::Reply(reply),
             Ok((shard, reply)) => {
                 self.note(&shard, &reply);
                 Answer::Reply(reply)
@@ -136,7 +133,7 @@ impl Waiter {
         inner.raise_floor(&shard, bucket).await?;
         let wait = self.wait_at(&shard).await?;
         self.turn_to(&shard)?;
-        let Attempt { receipt, reply, copies } = self.post(&shard, wait);
+        let Attempt { receipt, reply } = self.post(&shard, wait);
         let reply = reply.await;
         if reply.as_ref().err().is_some_and(LinkError::is_never_executed) {
             // This command counts as never sent. An earlier one may still have been executed.
@@ -145,27 +142,12 @@ impl Waiter {
         self.sendings.note();
         let reply = Acquired::read(&reply?)?;
         self.sendings.was_answered();
-        let copies = match &reply {
-            Acquired::Free { .. } | Acquired::Granted { .. } => {
-                shard.made_token(bucket);
-                self.copied(copies).await
-            }
-            _ => Copies::Unknown,
-        };
+        if let Acquired::Free { .. } | Acquired::Granted { .. } = &reply {
+            shard.made_token(bucket);
+        }
         let sent = receipt.sent_at().ok_or(LinkError::Protocol { op: "acquire" })?;
         let hears = shard.hears(bucket);
-        Ok((shard, Reply { reply, sent, copies, hears }))
-    }
-
-    async fn copied(&self, asked: Option<BoxFuture<'static, Result<bool, LinkError>>>) -> Copies {
-        match asked {
-            Some(copies) => match copies.await {
-                Ok(true) => Copies::Enough,
-                Ok(false) | Err(_) => Copies::TooFew,
-            },
-            None if self.inner.options.replicas.is_none() => Copies::Enough,
-            None => Copies::Unknown,
-        }
+        Ok((shard, Reply { reply, sent, hears }))
     }
 
     /// Records that the next command goes to this server, and that the messages which made it necessary are dealt with.
@@ -189,13 +171,10 @@ impl Waiter {
             true => Duration::ZERO,
             false => self.limit.left().unwrap_or(Duration::MAX),
         };
-        // The replicas are asked only about the first sending. Another process may have written what an earlier sending
-        // led to. A renewal confirms that.
-        let replicas = self.inner.options.replicas.filter(|_| self.sendings.is_empty());
         // The keys of a cluster are in different slots.
         let joins = (!shard.is_partial()).then(|| calls::acquires(&self.attempt));
         let hears = shard.hears(self.attempt.key.bucket());
-        let (carrier, attempt) = shard.carried(|link| link.attempt(&ACQUIRE, command, place, replicas, joins));
+        let (carrier, attempt) = shard.carried(|link| link.attempt(&ACQUIRE, command, place, joins));
         self.server.heard_on = carrier.filter(|_| hears);
         let longest = self.attempt.lease.max(wait.unwrap_or(QUEUED_FOR)) + OUTLIVES;
         self.sendings.post(&attempt.receipt, carrier, longest);

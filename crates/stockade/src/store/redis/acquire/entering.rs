@@ -4,7 +4,7 @@ use tokio::time::sleep;
 
 use super::{
     entry::{Confirmed, Entry},
-    state::{Entered, unreplicated},
+    state::Entered,
     waiter::Waiter,
 };
 use crate::{
@@ -24,8 +24,7 @@ const MOST_CONFIRMATIONS: u32 = 3;
 const ENDING: Duration = Duration::from_millis(25);
 
 impl Waiter {
-    /// Enters with a grant. If the grant has too little time left, or must be on replicas and may not be, a renewal
-    /// confirms it first.
+    /// Enters with a grant. If the grant has too little time left, a renewal confirms it first.
     pub(super) async fn confirm(&mut self, mut entry: Entry) -> Entered {
         let (key, lease) = (&self.attempt.key, self.attempt.lease);
         let mut confirmations = 0;
@@ -38,18 +37,16 @@ impl Waiter {
             confirmations += 1;
             let sent = Instant::now();
             // Boxed, because it is seldom needed and several times as large as the rest of an attempt.
-            let (renewed, copied) = match Box::pin(self.inner.renew_one(key, &self.owner, entry.token, lease)).await {
+            let renewed = match Box::pin(self.inner.renew_one(key, &self.owner, entry.token, lease)).await {
                 Ok(renewed) => renewed,
                 Err(error) => {
                     self.inner.shards.suspect(&error);
                     return Entered::Unknown(self.inner.unavailable(key, &error));
                 }
             };
-            match entry.confirmed(renewed, copied, believed(sent, lease)) {
+            match entry.confirmed(renewed, believed(sent, lease)) {
                 Confirmed::Renewed(renewed) => entry = renewed,
                 Confirmed::AsItIs => break,
-                // Dropping the attempt gives it back.
-                Confirmed::Unreplicated => return Entered::Refused(unreplicated()),
                 Confirmed::Gone { now, early } => {
                     if early {
                         sleep(ENDING).await;

@@ -15,8 +15,6 @@ pub(super) struct Entry {
     pub(super) until: Instant,
     /// The time from the making of the grant to its arrival. `None` unless the grant came by a message.
     pub(super) handed_off: Option<Duration>,
-    /// Whether as many replicas as are wanted have the grant.
-    pub(super) replicated: bool,
     /// Whether others wait for the resource, as far as this process knows.
     pub(super) wanted: bool,
 }
@@ -28,47 +26,41 @@ pub(super) enum Confirmed {
     Renewed(Entry),
     /// The grant can't be renewed, but what is left of it is enough to enter.
     AsItIs,
-    Unreplicated,
     /// Lost at server time `now`. `early`: the server ends the lease a little later than this process may rely on it.
-    Gone {
-        now: u64,
-        early: bool,
-    },
+    Gone { now: u64, early: bool },
 }
 
 impl Entry {
     /// The resource was free. The lease began after the command was sent.
-    pub(super) fn free(token: Token, sent: Instant, lease: Duration, replicated: bool) -> Self {
-        Self { token, until: believed(sent, lease), handed_off: None, replicated, wanted: false }
+    pub(super) fn free(token: Token, sent: Instant, lease: Duration) -> Self {
+        Self { token, until: believed(sent, lease), handed_off: None, wanted: false }
     }
 
     /// The resource was granted by an earlier command, or after a wait. At server time `now` the server said that the
     /// lease ends at server time `x`.
-    pub(super) fn granted(token: Token, sent: Instant, (now, x): (u64, u64), wanted: bool, replicated: bool) -> Self {
-        Self { token, until: believed_until(sent, now, x), handed_off: None, replicated, wanted }
+    pub(super) fn granted(token: Token, sent: Instant, (now, x): (u64, u64), wanted: bool) -> Self {
+        Self { token, until: believed_until(sent, now, x), handed_off: None, wanted }
     }
 
     /// The resource was granted by the script of another process, which sent a message. Others may wait behind it.
-    pub(super) fn handed_over(grant: Grant, replicated: bool) -> Self {
+    pub(super) fn handed_over(grant: Grant) -> Self {
         let Grant { token, until, handed_off, .. } = grant;
-        Self { token, until, handed_off: Some(handed_off), replicated, wanted: true }
+        Self { token, until, handed_off: Some(handed_off), wanted: true }
     }
 
-    /// Whether less than half of a handed-over lease is left, or replicas may not have the grant.
+    /// Whether less than half of a handed-over lease is left.
     pub(super) fn is_to_be_confirmed(&self, grant_lease: Duration) -> bool {
-        !self.replicated || self.until.remaining() < grant_lease / 2
+        self.until.remaining() < grant_lease / 2
     }
 
-    /// `until` is the end of the lease that this process may rely on, if the lease was extended. `copied` says whether
-    /// enough replicas have the extension.
-    pub(super) fn confirmed(self, renewed: Renewed, copied: bool, until: Instant) -> Confirmed {
+    /// `until` is the end of the lease that this process may rely on, if the lease was extended.
+    pub(super) fn confirmed(self, renewed: Renewed, until: Instant) -> Confirmed {
         match renewed {
-            Renewed::Extended { wanted, .. } if copied => {
-                Confirmed::Renewed(Self { until, replicated: true, wanted: self.wanted || wanted, ..self })
+            Renewed::Extended { wanted, .. } => {
+                Confirmed::Renewed(Self { until, wanted: self.wanted || wanted, ..self })
             }
-            Renewed::Extended { .. } => Confirmed::Unreplicated,
             // A forced release lets the holder use the rest of its lease.
-            Renewed::Ending { .. } if self.replicated && !self.until.remaining().is_zero() => Confirmed::AsItIs,
+            Renewed::Ending { .. } if !self.until.remaining().is_zero() => Confirmed::AsItIs,
             Renewed::Ending { now } => Confirmed::Gone { now, early: true },
             Renewed::Gone { now } => Confirmed::Gone { now, early: false },
         }
@@ -82,36 +74,33 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(10);
     const GRANT: Duration = Duration::from_secs(2);
 
-    fn entry(left: Duration, replicated: bool) -> Entry {
+    fn entry(left: Duration) -> Entry {
         let (token, until) = (Token::new(7).unwrap(), Instant::now() + left);
-        Entry { token, until, handed_off: None, replicated, wanted: false }
+        Entry { token, until, handed_off: None, wanted: false }
     }
 
     #[test]
-    fn a_grant_is_confirmed_when_half_of_it_may_be_over_or_replicas_may_not_have_it() {
-        assert!(!entry(LEASE, true).is_to_be_confirmed(GRANT));
-        assert!(entry(LEASE, false).is_to_be_confirmed(GRANT));
-        assert!(entry(GRANT / 3, true).is_to_be_confirmed(GRANT));
-        assert!(!entry(GRANT / 3, true).is_to_be_confirmed(GRANT / 5));
+    fn a_grant_is_confirmed_when_half_of_it_may_be_over() {
+        assert!(!entry(LEASE).is_to_be_confirmed(GRANT));
+        assert!(entry(GRANT / 3).is_to_be_confirmed(GRANT));
+        assert!(!entry(GRANT / 3).is_to_be_confirmed(GRANT / 5));
     }
 
     #[test]
     fn each_renewal_of_a_grant_has_its_outcome() {
         let until = Instant::now() + LEASE;
-        let of = |entry: Entry, renewed, copied| entry.confirmed(renewed, copied, until);
         let extended = |wanted| Renewed::Extended { now: 5, wanted };
-        let nearly_over = || entry(GRANT / 3, false);
+        let nearly_over = entry(GRANT / 3);
         for (before, told, after) in [(false, false, false), (true, false, true), (false, true, true)] {
-            let renewed = of(Entry { wanted: before, ..nearly_over() }, extended(told), true);
+            let renewed = Entry { wanted: before, ..nearly_over }.confirmed(extended(told), until);
             let Confirmed::Renewed(renewed) = renewed else { panic!("{renewed:?}") };
-            assert_eq!((renewed.until, renewed.replicated, renewed.wanted), (until, true, after));
+            assert_eq!((renewed.until, renewed.wanted), (until, after));
         }
-        assert!(matches!(of(nearly_over(), extended(true), false), Confirmed::Unreplicated));
         let ending = Renewed::Ending { now: 5 };
-        assert!(matches!(of(entry(GRANT / 3, true), ending, false), Confirmed::AsItIs));
-        assert!(matches!(of(nearly_over(), ending, false), Confirmed::Gone { now: 5, early: true }), "not replicated");
-        assert!(matches!(of(entry(Duration::ZERO, true), ending, false), Confirmed::Gone { now: 5, early: true }));
+        assert!(matches!(nearly_over.confirmed(ending, until), Confirmed::AsItIs));
+        let over = entry(Duration::ZERO);
+        assert!(matches!(over.confirmed(ending, until), Confirmed::Gone { now: 5, early: true }));
         let gone = Renewed::Gone { now: 5 };
-        assert!(matches!(of(entry(LEASE, true), gone, false), Confirmed::Gone { now: 5, early: false }));
+        assert!(matches!(entry(LEASE).confirmed(gone, until), Confirmed::Gone { now: 5, early: false }));
     }
 }

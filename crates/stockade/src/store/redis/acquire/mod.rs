@@ -15,7 +15,7 @@
 //!
 //! The attempt sends an acquire command. The command waits for the quarantine of the server first.
 //!
-//! - When the lock is free or granted, the attempt enters. It ends if too few replicas have the grant.
+//! - When the lock is free or granted, the attempt enters.
 //! - When the attempt is queued, it waits. It asks again if the connection for messages changed in between.
 //! - When the lock is busy, an attempt that waits asks again, now to be queued: it had only knocked. An attempt that
 //!   does not wait ends. If the server told all holders to give way, that attempt registers instead, and waits for a
@@ -28,11 +28,9 @@
 //!
 //! # Entering
 //!
-//! The attempt has a grant ([`entry`]). A renewal confirms the grant if half of it may be over, or if replicas may not
-//! have it.
+//! The attempt has a grant ([`entry`]). A renewal confirms the grant if half of it may be over.
 //!
 //! - When the grant stands, the attempt ends with the ownership.
-//! - When too few replicas have it, the attempt ends.
 //! - When the grant is over, the attempt waits for its old place or, if the grant came by a message, asks for it at
 //!   once. An attempt that does not wait ends.
 //! - When the grant can't be confirmed, the same holds as for a question without a reply. If the grant came by a

@@ -37,7 +37,7 @@ impl<'a> MultiAttempt<'a> {
         if self.inner.is_closing() {
             return Err(LockError::ShuttingDown);
         }
-        if self.inner.options.replicas.is_some() || !self.inner.options.quarantine.is_zero() {
+        if !self.inner.options.quarantine.is_zero() {
             return Ok(None);
         }
         let buckets = self.attempts.iter().map(|attempt| attempt.key.bucket());
@@ -93,8 +93,7 @@ impl<'a> MultiAttempt<'a> {
             evalsha(sha, keys, calls::multi(&attempts, &owners, sender.state.clock.stamp(), stale_after))
         };
         let wait = self.attempts.iter().map(|attempt| attempt.wait).max().unwrap_or_default();
-        let (carrier, redis::Attempt { receipt, reply, .. }) =
-            shard.carried(|link| link.attempt(&MULTI, make, wait, None, None));
+        let (carrier, redis::Attempt { receipt, reply }) = shard.carried(|link| link.attempt(&MULTI, make, wait, None));
         let longest = self.attempts.iter().map(|attempt| attempt.lease).max().unwrap_or_default();
         // If a command was sent before this one, it was answered: it was not executed.
         self.sendings.was_answered();

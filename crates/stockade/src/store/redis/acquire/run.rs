@@ -20,7 +20,7 @@ impl Waiter {
                 State::Entering(entering) => self.enter(entering).await,
                 State::Waiting(waiting) => {
                     let wakeup = self.rest().await;
-                    waiting.next(wakeup, self.terms(), &mut self.place)
+                    waiting.next(wakeup, &mut self.place)
                 }
                 State::Claiming(waiting) => waiting.claimed(self.claim()),
                 State::Due(waiting) => waiting.in_time(self.ask_in_time()),

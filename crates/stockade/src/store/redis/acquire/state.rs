@@ -30,8 +30,6 @@ pub(super) struct Terms {
     pub(super) waits: bool,
     pub(super) permits: u32,
     pub(super) lease: Duration,
-    /// Whether replicas must have a grant before its holder enters.
-    pub(super) replicated: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,19 +78,8 @@ pub(super) enum Answer {
 pub(super) struct Reply {
     pub(super) reply: Acquired,
     pub(super) sent: Instant,
-    pub(super) copies: Copies,
     /// Whether a message to this attempt would arrive.
     pub(super) hears: bool,
-}
-
-/// Whether replicas have a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Copies {
-    /// As many as are wanted, which may be none.
-    Enough,
-    TooFew,
-    /// They were not asked.
-    Unknown,
 }
 
 impl Asking {
@@ -110,18 +97,11 @@ impl Asking {
         }
     }
 
-    fn replied(self, Reply { reply, sent, copies, hears }: Reply, terms: Terms, place: &mut QueuePlace) -> State {
+    fn replied(self, Reply { reply, sent, hears }: Reply, terms: Terms, place: &mut QueuePlace) -> State {
         let enter = |entry| State::Entering(Entering { entry, origin: Origin::Reply { first: self.first } });
-        let replicated = copies == Copies::Enough;
         match reply {
-            // Dropping the attempt gives the lock back.
-            Acquired::Free { .. } | Acquired::Granted { .. } if copies == Copies::TooFew => {
-                State::Ended(Err(unreplicated()))
-            }
-            Acquired::Free { token } => enter(Entry::free(token, sent, terms.lease, replicated)),
-            Acquired::Granted { token, x, now, wanted, .. } => {
-                enter(Entry::granted(token, sent, (now, x), wanted, replicated))
-            }
+            Acquired::Free { token } => enter(Entry::free(token, sent, terms.lease)),
+            Acquired::Granted { token, x, now, wanted, .. } => enter(Entry::granted(token, sent, (now, x), wanted)),
             Acquired::Queued { seq, remaining, position, .. } => {
                 *place = QueuePlace { seq, confirmed: Some(sent), remaining, position: Some(position) };
                 // The connection that messages come on changed in between.
@@ -170,8 +150,6 @@ pub(super) enum Entered {
     Held(Arc<Ownership>),
     /// The lease was over before it could be used. The mailbox says so, too.
     Gone,
-    /// The grant can't be used.
-    Refused(LockError),
     /// The grant could not be confirmed.
     Unknown(LockError),
 }
@@ -186,7 +164,6 @@ impl Entering {
         let token = self.entry.token;
         match (entered, self.origin) {
             (Entered::Held(ownership), _) => State::Ended(Ok(ownership)),
-            (Entered::Refused(error), _) => State::Ended(Err(error)),
             (Entered::Gone, origin) => {
                 // An attempt without a place asks for the place that it was granted at.
                 if place.seq == 0 {
@@ -229,14 +206,13 @@ impl Waiting {
         State::Waiting(Self { trouble: None })
     }
 
-    pub(super) fn next(self, wakeup: Wakeup, terms: Terms, place: &mut QueuePlace) -> State {
+    pub(super) fn next(self, wakeup: Wakeup, place: &mut QueuePlace) -> State {
         match wakeup {
             Wakeup::Mail(Mail::Closing) => State::Ended(Err(LockError::ShuttingDown)),
             Wakeup::Mail(Mail::Granted(grant)) => {
                 place.confirmed = None;
-                // Another process wrote the grant, and asked no replicas about it.
-                let entry = Entry::handed_over(grant, !terms.replicated);
-                State::Entering(Entering { entry, origin: Origin::Message { trouble: self.trouble } })
+                let origin = Origin::Message { trouble: self.trouble };
+                State::Entering(Entering { entry: Entry::handed_over(grant), origin })
             }
             Wakeup::Mail(Mail::Dropped) => {
                 place.confirmed = None;
@@ -266,11 +242,6 @@ impl Waiting {
 /// waiter goes on, in doubt about its place.
 fn unknown(first: bool, error: LockError) -> State {
     if first { State::Ended(Err(error)) } else { State::Waiting(Waiting { trouble: Some(error) }) }
-}
-
-/// Too few replicas have the grant.
-pub(super) fn unreplicated() -> LockError {
-    not_now(Unavailable::Unreplicated)
 }
 
 fn not_now(reason: Unavailable) -> LockError {

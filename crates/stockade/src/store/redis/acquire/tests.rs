@@ -2,9 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::state::{
-    Answer, Asking, Copies, Entered, Entering, Origin, Reply, State, Terms, Waiting, Wakeup, unreplicated,
-};
+use super::state::{Answer, Asking, Entered, Entering, Origin, Reply, State, Terms, Waiting, Wakeup};
 use crate::{
     clock::Instant,
     resource::Key,
@@ -22,7 +20,7 @@ use crate::{
 };
 
 const TEN: Duration = Duration::from_secs(10);
-const WAITS: Terms = Terms { waits: true, permits: 3, lease: TEN, replicated: false };
+const WAITS: Terms = Terms { waits: true, permits: 3, lease: TEN };
 const TRIES_ONCE: Terms = Terms { waits: false, ..WAITS };
 const FIRST: Asking = Asking { first: true, scripts_lost: false, stale: false };
 const LATER: Asking = Asking { first: false, ..FIRST };
@@ -87,11 +85,11 @@ fn busy(yields: bool) -> Acquired {
 }
 
 fn reply(reply: Acquired) -> Answer {
-    told(reply, Copies::Enough, true)
+    told(reply, true)
 }
 
-fn told(reply: Acquired, copies: Copies, hears: bool) -> Answer {
-    Answer::Reply(Reply { reply, sent: Instant::now(), copies, hears })
+fn told(reply: Acquired, hears: bool) -> Answer {
+    Answer::Reply(Reply { reply, sent: Instant::now(), hears })
 }
 
 fn stale() -> Answer {
@@ -100,7 +98,7 @@ fn stale() -> Answer {
 
 fn entry(until: Duration) -> Entry {
     let until = Instant::now() + until;
-    Entry { token: token(), until, handed_off: None, replicated: true, wanted: false }
+    Entry { token: token(), until, handed_off: None, wanted: false }
 }
 
 fn ownership() -> Arc<Ownership> {
@@ -127,12 +125,9 @@ fn each_answer_leads_to_its_state() {
     // The next state of an attempt that does not wait, after a waiter's first question, and after a later question.
     let table: &[(&str, &dyn Fn() -> Answer, [&str; 3])] = &[
         ("free", &|| reply(free()), ["enters"; 3]),
-        ("free, replicas not asked", &|| told(free(), Copies::Unknown, true), ["enters"; 3]),
-        ("free, too few replicas", &|| told(free(), Copies::TooFew, true), ["Unreplicated"; 3]),
         ("granted", &|| reply(granted()), ["enters"; 3]),
-        ("granted, too few replicas", &|| told(granted(), Copies::TooFew, true), ["Unreplicated"; 3]),
         ("queued", &|| reply(queued()), ["waits"; 3]),
-        ("queued, no messages", &|| told(queued(), Copies::Unknown, false), ["asks"; 3]),
+        ("queued, no messages", &|| told(queued(), false), ["asks"; 3]),
         ("busy", &|| reply(busy(false)), ["busy for 10", "asks", "asks"]),
         ("busy, all yield", &|| reply(busy(true)), ["Recalled", "asks", "asks"]),
         ("full", &full, ["8 wait, would be 9"; 3]),
@@ -173,7 +168,7 @@ fn a_question_is_repeated_once_for_lost_scripts_and_once_as_too_old() {
 fn an_answer_that_queues_says_the_place() {
     let mut place = QueuePlace::default();
     let sent = Instant::now();
-    let answer = Answer::Reply(Reply { reply: queued(), sent, copies: Copies::Unknown, hears: false });
+    let answer = Answer::Reply(Reply { reply: queued(), sent, hears: false });
     FIRST.next(answer, WAITS, &mut place);
     assert_eq!((place.seq, place.position, place.remaining), (5, Some(2), TEN));
     assert_eq!(place.confirmed, Some(sent), "also when the attempt asks again");
@@ -183,12 +178,12 @@ fn an_answer_that_queues_says_the_place() {
 fn a_lease_is_believed_in_from_the_sending_on() {
     let sent = Instant::now();
     for (reply, most, wanted) in [(free(), TEN, false), (granted(), Duration::from_secs(5), true)] {
-        let answer = Answer::Reply(Reply { reply, sent, copies: Copies::Unknown, hears: true });
+        let answer = Answer::Reply(Reply { reply, sent, hears: true });
         let State::Entering(Entering { entry, .. }) = FIRST.next(answer, WAITS, &mut QueuePlace::default()) else {
             panic!()
         };
         assert!(entry.until < sent + most && entry.until > sent + most * 98 / 100, "{entry:?}");
-        assert_eq!((entry.wanted, entry.replicated, entry.handed_off), (wanted, false, None));
+        assert_eq!((entry.wanted, entry.handed_off), (wanted, None));
     }
 }
 
@@ -200,7 +195,6 @@ fn each_outcome_of_a_grant_leads_to_its_state() {
     let troubled = || Origin::Message { trouble: Some(lost()) };
     let table: &[(&dyn Fn() -> Entered, [&str; 5])] = &[
         (&|| Entered::Held(ownership()), ["holds"; 5]),
-        (&|| Entered::Refused(unreplicated()), ["Unreplicated"; 5]),
         (&|| Entered::Gone, ["busy for 0", "waits", "waits", "is due", "is due in doubt"]),
         (
             &|| Entered::Unknown(lost()),
@@ -246,22 +240,20 @@ fn each_wakeup_leads_to_its_state() {
             let mut place = QueuePlace { confirmed: Some(Instant::now()), ..QueuePlace::default() };
             let wakeup = wakeup();
             let what = format!("{wakeup:?} {waiting:?}");
-            assert_eq!(word(waiting.next(wakeup, WAITS, &mut place)), *expected, "{what}");
+            assert_eq!(word(waiting.next(wakeup, &mut place)), *expected, "{what}");
             assert_eq!(place.confirmed.is_none(), *gone, "{what}");
         }
     }
 }
 
 #[test]
-fn a_grant_by_a_message_may_be_wanted_and_is_unknown_to_replicas() {
-    for (replicated, terms) in [(true, WAITS), (false, Terms { replicated: true, ..WAITS })] {
-        let grant = Grant { token: token(), now: 1, until: Instant::now() + TEN, handed_off: TEN };
-        let wakeup = Wakeup::Mail(Mail::Granted(grant));
-        let State::Entering(entering) = in_doubt().next(wakeup, terms, &mut QueuePlace::default()) else { panic!() };
-        let Entry { wanted, handed_off, .. } = entering.entry;
-        assert_eq!((entering.entry.replicated, wanted, handed_off), (replicated, true, Some(TEN)));
-        assert!(matches!(entering.origin, Origin::Message { trouble: Some(_) }));
-    }
+fn a_grant_by_a_message_may_be_wanted() {
+    let grant = Grant { token: token(), now: 1, until: Instant::now() + TEN, handed_off: TEN };
+    let wakeup = Wakeup::Mail(Mail::Granted(grant));
+    let State::Entering(entering) = in_doubt().next(wakeup, &mut QueuePlace::default()) else { panic!() };
+    let Entry { wanted, handed_off, .. } = entering.entry;
+    assert_eq!((wanted, handed_off), (true, Some(TEN)));
+    assert!(matches!(entering.origin, Origin::Message { trouble: Some(_) }));
 }
 
 #[test]

@@ -70,12 +70,7 @@ impl Waiter {
     }
 
     pub(super) fn terms(&self) -> Terms {
-        Terms {
-            waits: !self.attempt.wait.is_zero(),
-            permits: self.attempt.permits,
-            lease: self.attempt.lease,
-            replicated: self.inner.options.replicas.is_some(),
-        }
+        Terms { waits: !self.attempt.wait.is_zero(), permits: self.attempt.permits, lease: self.attempt.lease }
     }
 
     /// Makes an attempt that waits known to the inbox and to the other waiters.

@@ -172,7 +172,7 @@ impl Adoption {
             evalsha(sha, keys, calls::adopt(&owner, &adopted, sender.state.clock.stamp(), stale_after))
         };
         let (carrier, redis::Attempt { receipt, reply, .. }) =
-            shard.carried(|link| link.attempt(&ADOPT, make, Duration::ZERO, None, None));
+            shard.carried(|link| link.attempt(&ADOPT, make, Duration::ZERO, None));
         self.sendings.post(&receipt, carrier, handed.lease + Duration::from_secs(15));
         let reply = reply.await;
         self.sendings.note();

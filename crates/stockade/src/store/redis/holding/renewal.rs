@@ -4,7 +4,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
     clock::Instant,
-    redis::{LinkError, Replicas, Run, believed},
+    redis::{LinkError, Run, believed},
     resource::Key,
     store::{
         LockError, Owner, Ownership, Recall, Token,
@@ -41,60 +41,46 @@ fn arguments<'a>(
 }
 
 impl Shard {
-    /// Sends one RENEW. The command has its place in the write order when this returns.
-    ///
-    /// The future gives a result for each resource, and a second future: whether enough replicas have the renewals.
+    /// Sends one RENEW, which gives a result for each resource. The command has its place in the write order when this
+    /// returns.
     fn renew(
         self: &Arc<Self>,
         (keys, args): (Vec<String>, Vec<Vec<u8>>),
-        replicas: Option<Replicas>,
-    ) -> impl Future<Output = (Result<Vec<Renewed>, LinkError>, impl Future<Output = bool> + Send + 'static + use<>)>
-    + Send
-    + 'static
-    + use<> {
-        let (first, copies) = self.link.call_renewal_replicated(&RENEW, keys.clone(), args.clone(), replicas);
+    ) -> impl Future<Output = Result<Vec<Renewed>, LinkError>> + Send + 'static + use<> {
+        let first = self.link.call_renewal(&RENEW, keys.clone(), args.clone());
         let shard = Arc::clone(self);
         async move {
             let expected = args.len();
-            let (reply, copies) = match first.await {
+            let reply = match first.await {
                 // The link has loaded the scripts again.
-                Err(LinkError::NoScript) => {
-                    let (again, copies) = shard.link.call_renewal_replicated(&RENEW, keys, args, replicas);
-                    (again.await, copies)
-                }
-                reply => (reply, copies),
+                Err(LinkError::NoScript) => shard.link.call_renewal(&RENEW, keys, args).await,
+                reply => reply,
             };
-            let enough = async move { copies.await.unwrap_or(false) };
-            (reply.and_then(|reply| Renewed::read_all(&reply, expected)), enough)
+            Renewed::read_all(&reply?, expected)
         }
     }
 }
 
 impl Inner {
-    /// Renews one ownership. Also returns whether as many replicas as configured have the renewal.
+    /// Renews one ownership.
     pub(crate) async fn renew_one(
         &self,
         key: &Key,
         owner: &Owner,
         token: Token,
         lease: Duration,
-    ) -> Result<(Renewed, bool), LinkError> {
+    ) -> Result<Renewed, LinkError> {
         let (shard, sent) = (self.shard(key)?, Instant::now());
         let renewal = arguments(&self.keys, self.shards.may_move(), [(key, owner, token, lease)]);
-        let (replies, enough) = shard.renew(renewal, self.options.replicas).await;
-        let renewed = replies?.first().copied().ok_or(LinkError::Protocol { op: "renew" })?;
+        let replies = shard.renew(renewal).await?;
+        let renewed = replies.first().copied().ok_or(LinkError::Protocol { op: "renew" })?;
         self.heard(&shard, sent, renewed.now());
-        let enough = match renewed {
-            Renewed::Extended { .. } => enough.await,
-            Renewed::Ending { .. } | Renewed::Gone { .. } => false,
-        };
-        Ok((renewed, enough))
+        Ok(renewed)
     }
 
     /// Renews the ownerships in scripts of up to [`BATCH`], all under way at the same time.
     ///
-    /// Each reply counts as soon as it arrives, even if another script fails. No replica is asked: a `WAIT` holds up
-    /// everything behind it, and with a replica that is gone the renewals would come too late.
+    /// Each reply counts as soon as it arrives, even if another script fails.
     ///
     /// # Errors
     ///
@@ -106,8 +92,8 @@ impl Inner {
             let (sent, run) = (Instant::now(), batch.shard.run());
             let renewals = batch.ownerships.iter().map(|held| (&held.key, &held.owner, held.token, held.lease));
             let renewals = arguments(&self.keys, self.shards.may_move(), renewals);
-            let reply = batch.shard.renew(renewals, None);
-            replies.push(async move { (reply.await.0, batch, sent, run) });
+            let reply = batch.shard.renew(renewals);
+            replies.push(async move { (reply.await, batch, sent, run) });
         }
         while let Some((reply, batch, sent, run)) = replies.next().await {
             match reply {

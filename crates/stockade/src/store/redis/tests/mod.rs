@@ -21,7 +21,6 @@ mod readers;
 mod reconnect;
 mod releases;
 mod renewal;
-mod replicas;
 mod seen;
 mod sentinel_suite;
 mod suite;
