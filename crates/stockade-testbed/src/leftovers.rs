@@ -4,8 +4,7 @@ use std::fmt;
 
 /// Keys, subscriptions and connections of Stockade that still exist although nobody should need them any more.
 ///
-/// Token floors (`…}f`) and run markers (`…}e`) are no leftovers: they stay on purpose. Channels of sentinels are no
-/// leftovers either.
+/// Token floors (`…}f`) are no leftovers: they stay on purpose. Channels of sentinels are no leftovers either.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leftovers {

@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 impl Leftovers {
     async fn keys_on(mut self, server: &RedisServer) -> Result<Self> {
         let keys = server.command(&["KEYS", "*"]).await?;
-        let left = keys.lines().filter(|key| !key.ends_with("}f") && !key.ends_with("}e"));
+        let left = keys.lines().filter(|key| !key.ends_with("}f"));
         self.keys.extend(left.map(str::to_owned));
         Ok(self)
     }

@@ -10,7 +10,6 @@ pub struct LocksBuilder {
     pub(super) max_waiters: u32,
     pub(super) delegate: bool,
     pub(super) delegation: delegations::Settings,
-    redis: crate::store::RedisOptions,
     pub(super) observer: Option<Observer>,
     #[cfg(feature = "axum")]
     pub(super) extensions: http::Extensions,
@@ -23,7 +22,6 @@ impl Default for LocksBuilder {
             max_waiters: 1000,
             delegate: true,
             delegation: delegations::Settings { lease: Duration::from_secs(2), most: 10_000 },
-            redis: crate::store::RedisOptions::default(),
             observer: None,
             #[cfg(feature = "axum")]
             extensions: http::Extensions::new(),
@@ -115,29 +113,6 @@ impl LocksBuilder {
         self
     }
 
-    /// The setting, if there is one, that only locks on one Redis have.
-    #[cfg(feature = "redlock")]
-    pub(super) fn only_on_one_redis(&self) -> Option<&'static str> {
-        (!self.redis.quarantine.is_zero()).then_some("quarantine")
-    }
-
-    /// Grants nothing after a restart or a failover until the new run of the server has served the namespace for this
-    /// long. Set it to the longest lease in use: by then, every holder of a lock that the server has forgotten knows
-    /// that its lock is over. Default zero.
-    ///
-    /// Attempts wait during the quarantine. An attempt whose wait ends first fails as
-    /// [`LockError::Timeout`](super::LockError::Timeout), and an attempt without a wait as
-    /// [`LockError::Busy`](super::LockError::Busy), with the time that is left.
-    ///
-    /// The time counts from the first process that met the run, and is kept on the server: a process that starts later
-    /// does not wait again. A new server is a new run, too. So is a server after its first replica has connected, or
-    /// after a backup by `redis-cli --rdb`, for each process that connects later. Set the quarantine in every process.
-    #[must_use]
-    pub fn quarantine(mut self, quarantine: Duration) -> Self {
-        self.redis.quarantine = quarantine;
-        self
-    }
-
     /// Calls `told` for each lock that this process is granted or loses, with the name of its resource: for a log or a
     /// console. Default: nothing is called.
     ///
@@ -164,7 +139,7 @@ impl LocksBuilder {
     /// Outside of a tokio runtime.
     #[must_use]
     pub fn redis(self, redis: &crate::Redis) -> Locks {
-        let store = crate::store::RedisStore::open(redis, self.redis);
+        let store = crate::store::RedisStore::open(redis);
         self.on(Arc::new(store))
     }
 

@@ -33,12 +33,6 @@ pub enum RedlockError {
     /// servers.
     #[error("a cluster is not an independent server: give single servers, or use locks on the cluster")]
     Cluster,
-    /// [`LocksBuilder::quarantine`] is a setting of locks on one Redis.
-    #[error("{setting} is for locks on one Redis: leave it away")]
-    Unsupported {
-        /// The name of the setting.
-        setting: &'static str,
-    },
     /// A server that counts twice takes the quorum with it when it fails.
     #[error(
         "the servers {first} and {second}, counted from 1, are the same: give each of several independent ones once"
@@ -107,9 +101,6 @@ impl RedlockBuilder {
         }
         if self.servers.iter().any(Redis::is_cluster) {
             return Err(RedlockError::Cluster);
-        }
-        if let Some(setting) = self.locks.only_on_one_redis() {
-            return Err(RedlockError::Unsupported { setting });
         }
         if let Some((first, second)) = self.same() {
             return Err(RedlockError::Same { first: first + 1, second: second + 1 });

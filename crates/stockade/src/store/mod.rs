@@ -33,7 +33,7 @@ pub use mode::Mode;
 pub(crate) use owner::Owner;
 pub(crate) use ownership::Ownership;
 pub(crate) use readers::{Readers, Recall};
-pub(crate) use redis::{Options as RedisOptions, RedisStore};
+pub(crate) use redis::RedisStore;
 #[cfg(feature = "redlock")]
 pub(crate) use redlock::{KeyFormat, RedlockStore, Settings as RedlockSettings};
 pub use token::Token;

@@ -248,17 +248,3 @@ async fn a_shutdown_does_not_wait_for_a_server_that_does_not_answer() {
     server.resume().unwrap();
     server.end().await;
 }
-
-#[tokio::test]
-async fn a_builder_that_wants_a_quarantine_gets_it() {
-    let server = World::start().await;
-    let redis = Redis::connect(server.url()).await.unwrap();
-    let quarantined = Locks::builder().quarantine(LIMIT).redis(&redis);
-    assert!(quarantined.write(&Sku("1")).try_acquire().await.unwrap().is_none());
-    let unguarded = Locks::new(&redis);
-    assert!(unguarded.write(&Sku("1")).try_acquire().await.unwrap().is_some());
-    for locks in [quarantined, unguarded] {
-        locks.shutdown(Duration::from_secs(1)).await;
-    }
-    server.end().await;
-}

@@ -90,10 +90,10 @@ pub(crate) async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
     parsed.collect()
 }
 
-/// Names of the keys of locks that are left, without floors and marker.
+/// Names of the keys of locks that are left, without floors.
 pub(crate) async fn keys(server: &RedisServer) -> Vec<String> {
     let keys = server.command(&["KEYS", "*"]).await.unwrap();
-    let names = keys.split_whitespace().filter(|key| !key.ends_with("}f") && !key.ends_with("}e"));
+    let names = keys.split_whitespace().filter(|key| !key.ends_with("}f"));
     names.map(str::to_owned).collect()
 }
 

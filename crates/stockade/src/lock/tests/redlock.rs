@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use stockade_testbed::{Proxy, RedisServer};
 
 use crate::{
@@ -52,13 +50,6 @@ async fn a_server_that_is_given_twice_is_refused_by_its_address_and_by_its_run()
         handles.push(Redis::connect(url).await.unwrap());
     }
     assert_eq!(on(handles).build().unwrap_err(), RedlockError::Same { first: 2, second: 3 });
-}
-
-#[tokio::test]
-async fn settings_of_locks_on_one_redis_are_refused() {
-    let servers = servers::<3>().await;
-    let refused = Locks::builder().quarantine(Duration::from_secs(1)).redlock(servers).build().unwrap_err();
-    assert_eq!(refused, RedlockError::Unsupported { setting: "quarantine" });
 }
 
 #[tokio::test]

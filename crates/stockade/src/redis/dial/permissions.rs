@@ -21,7 +21,8 @@ pub(in crate::redis) async fn check(
     let namespace = namespace.to_string();
     let mut probe = redis::cmd("EVAL");
     probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel.map_or("", |(_, name)| name));
-    for command in commands(scripts) {
+    // By EVALSHA the scripts are called.
+    for command in commands(scripts).into_iter().chain(["EVALSHA".to_owned()]) {
         // The scripts choose the form of a command by the name of the channel. Without a channel, a user of a cluster
         // would be asked for the wrong form.
         let asked = match (command.as_str(), channel) {

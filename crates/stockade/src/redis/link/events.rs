@@ -33,8 +33,7 @@ pub(crate) trait LinkEvents: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The connection is subscribed and self-tested, but not open yet: the moment for JOIN and SEED. An error closes
-    /// it.
+    /// The connection is subscribed and self-tested, but not open yet. An error closes it.
     fn prepare<'a>(&'a self, _up: &'a Up, _handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async { Ok(()) })
     }

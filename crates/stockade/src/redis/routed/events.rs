@@ -17,20 +17,14 @@ pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
         None
     }
 
-    /// The channel of the bucket is being subscribed on an open connection. Commands sent now follow right behind the
-    /// subscription.
-    fn subscribing(&self, _server: &Server<S>, _bucket: Bucket) {}
-
     /// A message on a subscribed channel. Runs in the connection's driver: it only posts to cells and channels.
     fn message(&self, server: &Arc<Server<S>>, channel: &str, payload: &[u8]);
 
-    /// The connection is subscribed and self-tested, but not open yet. `buckets` are those whose channels it has. An
-    /// error closes it.
+    /// The connection is subscribed and self-tested, but not open yet. An error closes it.
     fn prepare<'a>(
         &'a self,
         server: &'a Arc<Server<S>>,
         up: &'a Up,
-        buckets: &'a [Bucket],
         handshake: &'a mut Handshake,
     ) -> BoxFuture<'a, Result<(), LinkError>>;
 

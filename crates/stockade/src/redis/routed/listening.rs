@@ -36,15 +36,11 @@ impl<S: ServerState> RoutedLink<S> {
     }
 
     /// The buckets whose channels were subscribed when the connection was made.
-    pub(super) fn heard(&self, server: &Server<S>, up: &Up) -> Vec<Bucket> {
-        if server.subscriptions.is_none() {
-            return Vec::new();
-        }
-        let is_heard = |bucket: &Bucket| {
+    pub(super) fn heard(&self, up: &Up) -> impl Iterator<Item = Bucket> {
+        ALL.map(Bucket::from_index).filter(|bucket| {
             let channel = self.events.channel(*bucket);
             channel.is_some_and(|channel| up.shard_channels.contains(&channel))
-        };
-        ALL.map(Bucket::from_index).filter(is_heard).collect()
+        })
     }
 
     pub(super) fn has_listened(&self, bucket: Bucket) -> bool {
@@ -66,7 +62,6 @@ impl<S: ServerState> RoutedLink<S> {
             let mut subscribe = redis::cmd("SSUBSCRIBE");
             subscribe.arg(self.events.channel(bucket).ok_or(LinkError::Down)?);
             let (carrier, reply) = server.carried(|link| link.subscribe("ssubscribe", subscribe));
-            self.events.subscribing(server, bucket);
             match reply.await? {
                 Value::Push { kind: PushKind::SSubscribe, .. } => {}
                 _ => return Err(LinkError::Protocol { op: "ssubscribe" }),

@@ -37,12 +37,11 @@ impl<S: ServerState> LinkEvents for ServerEvents<S> {
         Box::pin(async move {
             let (link, server) = self.both().ok_or(LinkError::Down)?;
             server.met(up);
-            let buckets = link.heard(&server, up);
-            self.events.prepare(&server, up, &buckets, handshake).await?;
+            self.events.prepare(&server, up, handshake).await?;
             if let Some(subscriptions) = &server.subscriptions {
                 // Only this connection's own task counts connections, so this one will get the next number.
                 let connection = server.link.generation() + 1;
-                buckets.iter().for_each(|bucket| subscriptions.hears(*bucket, connection));
+                link.heard(up).for_each(|bucket| subscriptions.hears(bucket, connection));
             }
             Ok(())
         })

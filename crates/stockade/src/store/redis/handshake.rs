@@ -1,66 +1,39 @@
 //! What a process tells and asks a server before a new connection is open to callers.
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 
-use super::{
-    commands::replies::{joined, time},
-    floors,
-    inner::Inner,
-    scripts::JOIN,
-    shard::Shard,
-};
+use super::{commands::replies::time, floors, inner::Inner, shard::Shard};
 use crate::{
     clock::Instant,
     redis::{Handshake, LinkError, Up},
-    resource::Bucket,
 };
 
-/// Tells a new run of the server the token floors, and asks for its time and since when it has served.
-///
-/// `buckets` are those whose messages arrive on this connection.
-pub(super) async fn shake_hands(
-    inner: &Inner,
-    shard: &Shard,
-    up: &Up,
-    buckets: &[Bucket],
-    handshake: &Handshake,
-) -> Result<(), LinkError> {
+/// Asks the server for its time, and tells a new run of the server the token floors.
+pub(super) async fn shake_hands(inner: &Inner, shard: &Shard, up: &Up, handshake: &Handshake) -> Result<(), LinkError> {
+    let sent = Instant::now();
+    let now = handshake.command(redis::cmd("TIME")).await?;
+    shard.state.clock.note(sent, time(&now)?);
     if shard.is_partial() {
-        return by_bucket(inner, shard, buckets, handshake).await;
+        return by_bucket(inner, shard, handshake).await;
     }
     if up.new_run {
         inner.floors.seed(handshake, |bucket| inner.keys.floor(bucket)).await?;
     }
-    let (sent, marker) = (Instant::now(), inner.keys.marker(Bucket::FIRST));
-    let reply = handshake.call(&JOIN, &[marker], &[shard.run_name()]).await?;
-    let joined = joined(&reply)?;
-    shard.state.clock.note(sent, joined.0);
-    shard.state.joined(joined);
     Ok(())
 }
 
-/// The same for a node that has only some of the buckets. The commands for all of its buckets are sent together.
+/// Tells a node the floors of those buckets that it has. The commands are sent together.
 ///
 /// A bucket that is moving to or from the node is skipped: `Inner::raise_floor` tells the node later.
-async fn by_bucket(inner: &Inner, shard: &Shard, buckets: &[Bucket], handshake: &Handshake) -> Result<(), LinkError> {
-    let sent = Instant::now();
-    let now = handshake.command(redis::cmd("TIME")).await?;
-    shard.state.clock.note(sent, time(&now)?);
-    let marks = buckets.iter().map(|bucket| async {
-        let reply = handshake.call(&JOIN, &[inner.keys.marker(*bucket)], &[shard.run_name()]).await?;
-        shard.state.joined(joined(&reply)?);
-        Ok(())
-    });
-    let floors: Vec<_> =
-        inner.floors.seen().into_iter().filter(|(bucket, _)| inner.shards.has(shard, *bucket)).collect();
-    let seeds = floors.iter().map(|(bucket, floor)| async {
-        if floors::seed(handshake, inner.keys.floor(*bucket), *floor).await? {
-            shard.state.knows_floor(*bucket);
+async fn by_bucket(inner: &Inner, shard: &Shard, handshake: &Handshake) -> Result<(), LinkError> {
+    let floors = inner.floors.seen().into_iter().filter(|(bucket, _)| inner.shards.has(shard, *bucket));
+    let seeds = floors.map(|(bucket, floor)| async move {
+        if floors::seed(handshake, inner.keys.floor(bucket), floor).await? {
+            shard.state.knows_floor(bucket);
         }
         Ok(())
     });
-    let (marked, seeded) = join(join_all(marks), join_all(seeds)).await;
-    for told in marked.into_iter().chain(seeded) {
+    for told in join_all(seeds).await {
         match told {
             Ok(()) => {}
             Err(LinkError::Moved | LinkError::Moving) => inner.shards.doubt(),

@@ -47,8 +47,7 @@
 //!   permanent key per resource.
 //! - The first write of a renewal needs no memory, because a server at its memory limit refuses a script at its first
 //!   write that does. Holders keep their locks there; new attempts are refused.
-//! - Before a new run of the server grants anything, one round trip tells it the floors. The run then says since when
-//!   it has served, so that a fleet sits out one quarantine and not one per process.
+//! - Before a new run of the server grants anything, one round trip tells it the floors.
 //!
 //! # On a cluster
 //!
@@ -67,7 +66,6 @@ mod holding;
 mod inner;
 mod messages;
 mod open;
-mod options;
 mod redis_store;
 mod release;
 mod scripts;
@@ -75,7 +73,6 @@ mod shard;
 #[cfg(test)]
 pub(in crate::store) mod tests;
 
-pub(crate) use options::Options;
 pub(crate) use redis_store::RedisStore;
 
 /// The parts of this store that locks on several servers use, too.
@@ -86,9 +83,9 @@ pub(in crate::store) mod parts {
         commands::{
             calls::millis,
             keys::Keys,
-            replies::{joined, number},
+            replies::{number, time},
         },
         release::Sent,
-        scripts::{JOIN, SEED},
+        scripts::SEED,
     };
 }

@@ -11,7 +11,6 @@ use super::{
     holding::HeldTable,
     inner::Inner,
     messages::{Inbox, Waiters},
-    options::Options,
     release::Releases,
     scripts,
 };
@@ -22,7 +21,7 @@ use crate::{
 };
 
 impl Inner {
-    pub(super) fn open(redis: &Redis, options: Options) -> Arc<Self> {
+    pub(super) fn open(redis: &Redis) -> Arc<Self> {
         let inner = Arc::new_cyclic(|inner| {
             let keys = Keys::new(redis.key_prefix().clone());
             let process = process_id();
@@ -31,7 +30,6 @@ impl Inner {
                 shards: RoutedLink::new(redis, "lock", vec![inbox], scripts::ALL, Arc::new(Inbox(Weak::clone(inner)))),
                 keys,
                 timeout: redis.timeout(),
-                options,
                 waiters: Waiters::default(),
                 held: HeldTable::default(),
                 throttle: Arc::default(),

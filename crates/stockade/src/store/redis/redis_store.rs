@@ -9,7 +9,6 @@ use tokio::time::sleep;
 use super::{
     acquire::{Mailbox, MultiAttempt, Waiter},
     inner::Inner,
-    options::Options,
     release::{Release, Sent},
 };
 use crate::{
@@ -26,8 +25,8 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     /// Starts connecting. Must be called within a tokio runtime.
-    pub(crate) fn open(redis: &Redis, options: Options) -> Self {
-        Self { inner: Inner::open(redis, options) }
+    pub(crate) fn open(redis: &Redis) -> Self {
+        Self { inner: Inner::open(redis) }
     }
 
     async fn give_back(&self, ownership: &Arc<Ownership>) -> Result<Released, LockError> {

@@ -22,8 +22,6 @@ pub(crate) struct ShardState {
     /// The time from which the number of receivers of a message tells whether a waiter lives, in nanoseconds of
     /// [`Instant`].
     settled: AtomicU64,
-    /// The earliest time since which this run is known to serve the namespace, in nanoseconds of [`Instant`].
-    serves_since: AtomicU64,
     /// In a cluster, for each bucket: whether the server knows the largest token that this process has seen.
     floors: [AtomicBool; 256],
 }
@@ -34,7 +32,6 @@ impl Default for ShardState {
             clock: ServerClock::default(),
             counts_receivers: AtomicBool::new(false),
             settled: AtomicU64::new(0),
-            serves_since: AtomicU64::new(u64::MAX),
             floors: [const { AtomicBool::new(false) }; 256],
         }
     }
@@ -42,15 +39,12 @@ impl Default for ShardState {
 
 impl ServerState for ShardState {
     fn new_run(&self) {
-        self.serves_since.store(u64::MAX, Ordering::Release);
         self.clock.forget();
         self.floors.iter().for_each(|floor| floor.store(false, Ordering::Release));
     }
 
     fn opened(&self, up: &Up) {
         self.counts_receivers.store(up.counts_receivers, Ordering::Release);
-        // A node of a cluster may not have been asked since when it serves.
-        self.serves_since.fetch_min(Instant::now().as_nanos(), Ordering::AcqRel);
         if up.new_run {
             self.unsettle();
         }
@@ -66,18 +60,6 @@ impl ServerState for ShardState {
 }
 
 impl ShardState {
-    /// Records that at `now` the run said that it had served since `since`. Both are server times in µs.
-    pub(super) fn joined(&self, (now, since): (u64, u64)) {
-        // Counted from the arrival of the reply, so that the run seems younger than it is and not older.
-        let since = Instant::now() - Duration::from_micros(now.saturating_sub(since));
-        self.serves_since.fetch_min(since.as_nanos(), Ordering::AcqRel);
-    }
-
-    /// For how long this run is known to have served the namespace, for any process.
-    pub(super) fn has_served(&self) -> Duration {
-        Instant::from_nanos(self.serves_since.load(Ordering::Acquire)).elapsed()
-    }
-
     pub(super) fn knows_floor(&self, bucket: Bucket) {
         self.floors[usize::from(bucket.index())].store(true, Ordering::Release);
     }
@@ -101,11 +83,6 @@ impl ShardState {
 }
 
 impl Shard {
-    /// The name of the server's run, in the form that JOIN takes.
-    pub(crate) fn run_name(&self) -> Vec<u8> {
-        self.run_id().as_deref().unwrap_or_default().as_bytes().to_vec()
-    }
-
     pub(crate) fn handing<'a>(&self, keys: &'a Keys, bucket: Bucket) -> Handing<'a> {
         let skip = self.state.counts_receivers.load(Ordering::Acquire) && self.state.is_settled();
         let all_keys = self.is_partial();

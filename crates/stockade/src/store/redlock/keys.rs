@@ -48,11 +48,6 @@ impl Keys {
         self.common.floor(bucket)
     }
 
-    /// The run marker of the server.
-    pub(super) fn marker(&self) -> String {
-        self.common.marker(Bucket::FIRST)
-    }
-
     /// A pattern that matches every lock. `None` if a [`KeyFormat`] makes the names: a function can't be inverted.
     pub(super) fn locks(&self) -> Option<String> {
         self.format.is_none().then(|| format!("{}{{*}}rl:*", self.namespace))

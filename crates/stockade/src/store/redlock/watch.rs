@@ -6,7 +6,7 @@ use super::inner::Inner;
 use crate::{
     clock::Instant,
     redis::{Handshake, LinkError, LinkEvents, Up},
-    store::redis::parts::{JOIN, joined},
+    store::redis::parts::time,
 };
 
 /// Receives the events of one link. It refers to the store weakly, since the store owns the link and the link this.
@@ -29,8 +29,8 @@ impl LinkEvents for Watch {
                 inner.floors.seed(handshake, |bucket| inner.keys.floor(bucket)).await?;
             }
             let sent = Instant::now();
-            let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;
-            node.clock.note(sent, joined(&reply)?.0);
+            let now = handshake.command(redis::cmd("TIME")).await?;
+            node.clock.note(sent, time(&now)?);
             Ok(())
         })
     }

@@ -229,7 +229,7 @@ async fn clients_that_leave_at_any_moment_leave_nothing_behind() {
     eventually("no waiter is left", async || locks.inspect("stock:1").await.unwrap().waiting == 0).await;
     drop(held);
     idle(&locks).await;
-    // The floor of the tokens and the marker of the run stay. No key of the resource is left.
+    // The floor of the tokens stays. No key of the resource is left.
     let keys = server.command(&["KEYS", "*"]).await.unwrap();
     assert!(!keys.contains("stock:1"), "{keys}");
     server.end().await;

@@ -25,7 +25,7 @@ use crate::{
     },
     clock::Instant,
     redis::{Handshake, LinkError, RoutedEvents, Server, ServerClock, Succession, Up},
-    resource::{Bucket, Key, Label},
+    resource::{Key, Label},
 };
 
 /// The subscription to invalidations. It keeps the in-process tier up to date, or says that the tier may be outdated.
@@ -200,7 +200,6 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
         &'a self,
         _server: &'a Arc<Server<()>>,
         up: &'a Up,
-        _buckets: &'a [Bucket],
         handshake: &'a mut Handshake,
     ) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {

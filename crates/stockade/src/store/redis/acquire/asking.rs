@@ -1,14 +1,13 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::Cmd;
-use tokio::time::timeout;
 
 use super::{
     state::{Answer, Reply},
     waiter::Waiter,
 };
 use crate::{
-    redis::{Attempt, LinkError, Redirects, Run},
+    redis::{Attempt, LinkError, Redirects},
     store::{
         LockError,
         redis::{
@@ -28,12 +27,8 @@ const QUEUED_FOR: Duration = Duration::from_secs(60);
 const OUTLIVES: Duration = Duration::from_secs(15);
 
 impl Waiter {
-    /// Sends the attempt with the place it has, once the server may be asked.
+    /// Sends the attempt with the place it has.
     pub(super) async fn send(&mut self, redirects: &mut Redirects) -> Answer {
-        self.server.cleared = match self.quarantined().await {
-            Ok(run) => run,
-            Err(error) => return Answer::Refused(error),
-        };
         match self.exchange().await {
             Ok((shard, reply)) => {
                 self.note(&shard, &reply);
@@ -74,37 +69,6 @@ impl Waiter {
         }
     }
 
-    /// Waits until the run of the server has served for as long as the quarantine lasts. Returns that run, or `None`
-    /// without a quarantine and while the server is away.
-    async fn quarantined(&self) -> Result<Option<Run>, LockError> {
-        let quarantine = self.inner.options.quarantine;
-        if quarantine.is_zero() {
-            return Ok(None);
-        }
-        loop {
-            let shard = self.inner.shard(&self.attempt.key).ok().filter(|shard| shard.link.is_up());
-            // The run is read first. If another run begins in between, the run that is asked differs from this one, and
-            // `turn_to` notices.
-            let run = shard.as_ref().map(|shard| shard.run());
-            let left = shard.map_or(Duration::ZERO, |shard| quarantine.saturating_sub(shard.state.has_served()));
-            if left.is_zero() {
-                return Ok(run);
-            }
-            if self.attempt.wait.is_zero() {
-                return Err(LockError::Busy { remaining: left });
-            }
-            if self.inner.is_closing() {
-                return Err(LockError::ShuttingDown);
-            }
-            let limit = self.limit.until.map_or(left, |until| until.remaining().min(left));
-            if limit.is_zero() {
-                return Err(self.timeout(left));
-            }
-            // The message that ends this wait stays in the mailbox.
-            let _ = timeout(limit, self.mailbox.wait()).await;
-        }
-    }
-
     /// How long to queue. `None` is a wait without limit.
     ///
     /// In a cluster no grant would reach the first attempt of this process in a bucket, so that attempt knocks: it asks
@@ -132,7 +96,7 @@ impl Waiter {
         let (shard, bucket) = (inner.shard(&self.attempt.key)?, self.attempt.key.bucket());
         inner.raise_floor(&shard, bucket).await?;
         let wait = self.wait_at(&shard).await?;
-        self.turn_to(&shard)?;
+        self.turn_to(&shard);
         let Attempt { receipt, reply } = self.post(&shard, wait);
         let reply = reply.await;
         if reply.as_ref().err().is_some_and(LinkError::is_never_executed) {
@@ -151,18 +115,12 @@ impl Waiter {
     }
 
     /// Records that the next command goes to this server, and that the messages which made it necessary are dealt with.
-    fn turn_to(&mut self, shard: &Shard) -> Result<(), LinkError> {
+    fn turn_to(&mut self, shard: &Shard) {
         if self.server.asked.server != shard.id {
             self.mailbox.elsewhere();
         }
         self.mailbox.asking();
         self.server.asked = shard.run();
-        let quarantined = !self.inner.options.quarantine.is_zero() && shard.link.is_up();
-        if quarantined && self.server.cleared != Some(self.server.asked) {
-            // This is not the run that has served for long enough. It has to pass its quarantine, too.
-            return Err(LinkError::Moving);
-        }
-        Ok(())
     }
 
     fn post(&mut self, shard: &Arc<Shard>, wait: Option<Duration>) -> Attempt {

@@ -13,7 +13,7 @@
 //!
 //! # Asking
 //!
-//! The attempt sends an acquire command. The command waits for the quarantine of the server first.
+//! The attempt sends an acquire command.
 //!
 //! - When the lock is free or granted, the attempt enters.
 //! - When the attempt is queued, it waits. It asks again if the connection for messages changed in between.

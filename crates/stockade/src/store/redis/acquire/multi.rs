@@ -37,9 +37,6 @@ impl<'a> MultiAttempt<'a> {
         if self.inner.is_closing() {
             return Err(LockError::ShuttingDown);
         }
-        if !self.inner.options.quarantine.is_zero() {
-            return Ok(None);
-        }
         let buckets = self.attempts.iter().map(|attempt| attempt.key.bucket());
         let Some(shard) = self.inner.shards.of_all(buckets) else { return Ok(None) };
         shard.link.attempted().await;

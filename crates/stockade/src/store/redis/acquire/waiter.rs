@@ -36,8 +36,6 @@ pub(crate) struct Waiter {
 /// The server that an attempt asks.
 #[derive(Debug, Default)]
 pub(super) struct Server {
-    /// The run that has been through its quarantine.
-    pub(super) cleared: Option<Run>,
     pub(super) asked: Run,
     /// The connection that the last question went out on. `None` if messages about the question would not arrive there.
     pub(super) heard_on: Option<Carrier>,

@@ -68,11 +68,6 @@ impl Keys {
         format!("{}f", self.head(bucket))
     }
 
-    /// The run marker of the server that has the bucket.
-    pub(crate) fn marker(&self, bucket: Bucket) -> String {
-        format!("{}e", self.head(bucket))
-    }
-
     /// The prefix of inbox channels. The name of the process follows it.
     pub(crate) fn inbox_prefix(&self) -> &str {
         &self.inbox_prefix

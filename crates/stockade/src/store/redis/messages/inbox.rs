@@ -14,7 +14,6 @@ use crate::{
             commands::replies::{number, token},
             handshake::shake_hands,
             inner::Inner,
-            scripts::JOIN,
             shard::{Shard, ShardState},
         },
     },
@@ -86,12 +85,6 @@ impl RoutedEvents<ShardState> for Inbox {
         self.0.upgrade().map(|inner| inner.keys.bucket_inbox(bucket, &inner.process))
     }
 
-    fn subscribing(&self, shard: &Shard, bucket: Bucket) {
-        let Some(inner) = self.0.upgrade() else { return };
-        // The marker tells other processes since when the run has served. This process does not need the reply.
-        drop(shard.link.call(&JOIN, vec![inner.keys.marker(bucket)], vec![shard.run_name()]));
-    }
-
     fn message(&self, shard: &Arc<Shard>, _channel: &str, payload: &[u8]) {
         let Some(inner) = self.0.upgrade() else { return };
         match Message::read(payload) {
@@ -104,12 +97,11 @@ impl RoutedEvents<ShardState> for Inbox {
         &'a self,
         shard: &'a Arc<Shard>,
         up: &'a Up,
-        buckets: &'a [Bucket],
         handshake: &'a mut Handshake,
     ) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async move {
             let inner = self.0.upgrade().ok_or(LinkError::Down)?;
-            shake_hands(&inner, shard, up, buckets, handshake).await
+            shake_hands(&inner, shard, up, handshake).await
         })
     }
 

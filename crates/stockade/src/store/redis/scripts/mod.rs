@@ -30,10 +30,9 @@ pub(super) static DOWNGRADE: Script =
 pub(super) static ADOPT: Script =
     script!("adopt", "stamp.lua", "adopt.lua", "names.lua", "mint.lua", "common.lua", "adopt_body.lua");
 pub(in crate::store) static SEED: Script = script!("seed", "seed.lua");
-pub(in crate::store) static JOIN: Script = script!("join", "join.lua");
 pub(super) static INSPECT: Script = script!("inspect", "inspect.lua");
 pub(super) static FOREIGN: Script =
     script!("foreign", "foreign.lua", "names.lua", "mint.lua", "common.lua", "foreign_body.lua");
 
 pub(super) static ALL: &[&Script] =
-    &[&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &DOWNGRADE, &ADOPT, &SEED, &JOIN, &INSPECT, &FOREIGN];
+    &[&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &DOWNGRADE, &ADOPT, &SEED, &INSPECT, &FOREIGN];

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::{LIMIT, World, key, permit, read, until_waiting, waiting, write};
 use crate::{
-    resource::{Bucket, Key},
+    resource::Key,
     store::{Attempt, Force, LockError, LockStore, Misplaced, Released, redis::RedisStore},
 };
 
@@ -222,25 +222,6 @@ async fn a_new_run_with_a_foreign_floor_refuses_the_attempts_of_that_bucket_only
         let again = store.acquire(write(&floor)).await.unwrap();
         assert!(again.token > before.token);
         store.release(&again).await.unwrap();
-    }
-    store.release(&held).await.unwrap();
-    world.end().await;
-}
-
-#[tokio::test]
-async fn a_foreign_value_in_place_of_the_run_marker_is_overwritten_by_the_next_run() {
-    let world = World::start().await;
-    let store = world.store().await;
-    let marker = store.inner.keys.marker(Bucket::FIRST);
-    let held = store.acquire(write(&key("kept"))).await.unwrap();
-    for value in [["RPUSH", &marker, "1"], ["SET", &marker, "many"]] {
-        world.command(&["DEL", &marker]).await;
-        world.command(&value).await;
-        world.begin_run(&store).await;
-        let run = String::from_utf8(super::server(&store).run_name()).unwrap();
-        let marked = world.command(&["GET", &marker]).await;
-        assert!(marked.starts_with(&format!("{run} ")), "{marked}");
-        store.renew(slice::from_ref(&held)).await.unwrap();
     }
     store.release(&held).await.unwrap();
     world.end().await;

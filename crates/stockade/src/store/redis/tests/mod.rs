@@ -15,7 +15,6 @@ mod keys;
 mod late;
 mod multi;
 mod owners;
-mod quarantine;
 mod queue;
 mod readers;
 mod reconnect;
@@ -34,9 +33,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 
-use self::world::{World, connected, connected_with, opened};
+use self::world::{World, connected, opened};
 use super::{
-    Options, RedisStore,
+    RedisStore,
     commands::{calls, replies::Acquired},
     messages::Inbox,
     scripts::ACQUIRE,

@@ -1,4 +1,4 @@
-//! Waiters whose connection breaks while others go on.
+//! Waiters and holders whose connection breaks while others go on.
 
 use std::time::Duration;
 
@@ -85,5 +85,21 @@ async fn a_release_while_every_waiter_is_cut_off_loses_none_of_them() {
     }
     assert!(tokens.is_sorted() && tokens.len() == 12, "{tokens:?}");
     world.until_nothing_is_left().await;
+    world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn two_believe_after_a_restart_without_data() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let holder = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let held = holder.acquire(write(&key("believed"))).await.unwrap();
+    proxy.set(Fault::Hole);
+    world.server.restart().await.unwrap();
+    let store = world.store().await;
+    let second = store.acquire(write(&key("believed"))).await.unwrap();
+    assert!(held.loss().is_none() && second.loss().is_none(), "then this limit is gone");
+    store.release(&second).await.unwrap();
+    proxy.set(Fault::None);
     world.end_behind(proxy).await;
 }

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use stockade_testbed::RedisServer;
 
-use super::{Options, RedisStore, calls_of, server, until};
+use super::{RedisStore, calls_of, server, until};
 use crate::{
     redis::{Redis, eventually, retried},
     store::{
@@ -67,7 +67,7 @@ impl World {
         Duration::from_secs(part()) + Duration::from_micros(part())
     }
 
-    /// All keys except the token floors and the run marker.
+    /// All keys except the token floors.
     pub(super) async fn keys(&self) -> Vec<String> {
         self.server.leftovers().await.unwrap().keys
     }
@@ -100,19 +100,11 @@ impl World {
 
 /// A store that the end of the test shuts down.
 pub(super) fn opened(redis: &Redis) -> Arc<RedisStore> {
-    opened_with(redis, Options::default())
-}
-
-fn opened_with(redis: &Redis, options: Options) -> Arc<RedisStore> {
-    conformance::opened(RedisStore::open(redis, options))
+    conformance::opened(RedisStore::open(redis))
 }
 
 pub(super) async fn connected(redis: &Redis) -> Arc<RedisStore> {
-    connected_with(redis, Options::default()).await
-}
-
-pub(super) async fn connected_with(redis: &Redis, options: Options) -> Arc<RedisStore> {
-    let store = opened_with(redis, options);
+    let store = opened(redis);
     until("a connection", || store.is_up()).await;
     store
 }

@@ -9,4 +9,4 @@ pub(super) static RELEASE: Script = script!("release", "release.lua");
 pub(super) static EXTEND: Script = script!("renew", "extend.lua");
 pub(super) static INSPECT: Script = script!("inspect", "inspect.lua");
 
-pub(super) static ALL: &[&Script] = &[&ACQUIRE, &FENCE, &RELEASE, &EXTEND, &INSPECT, &parts::SEED, &parts::JOIN];
+pub(super) static ALL: &[&Script] = &[&ACQUIRE, &FENCE, &RELEASE, &EXTEND, &INSPECT, &parts::SEED];

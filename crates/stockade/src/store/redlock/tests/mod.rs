@@ -78,7 +78,7 @@ impl World {
         self.servers[server].command(words).await.unwrap()
     }
 
-    /// All keys of one server except the token floors and the run marker.
+    /// All keys of one server except the token floors.
     async fn keys(&self, server: usize) -> Vec<String> {
         self.servers[server].leftovers().await.unwrap().keys
     }

@@ -11,5 +11,5 @@ pub(crate) use acquired::{Acquired, Multi};
 pub(crate) use held::{Adopted, Renewed};
 pub(crate) use inspection::inspection;
 pub(crate) use released::{Left, forced};
-pub(crate) use server::{joined, time};
+pub(crate) use server::time;
 pub(crate) use words::{number, token};

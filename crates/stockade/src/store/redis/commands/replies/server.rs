@@ -1,18 +1,9 @@
-//! Replies in which a server describes itself.
+//! What a server says about itself.
 
 use redis::Value;
 
 use super::words::number;
 use crate::redis::{LinkError, text};
-
-/// The reply to a JOIN: the server time, and since when the run has served, in µs.
-pub(crate) fn joined(value: &Value) -> Result<(u64, u64), LinkError> {
-    let read = || {
-        let (now, since) = text(value)?.split_once(' ')?;
-        number(now).zip(number(since))
-    };
-    read().ok_or(LinkError::Protocol { op: "join" })
-}
 
 /// The reply to TIME, in µs.
 pub(crate) fn time(value: &Value) -> Result<u64, LinkError> {
