@@ -92,13 +92,8 @@ impl Failing {
 
     /// Whether the last load of this key failed, alone or together with other keys.
     pub(crate) fn has(&self, key: &Key) -> bool {
-        self.failed_within(key, MEMORY)
-    }
-
-    /// Whether the last load of this key failed no longer ago than this.
-    pub(crate) fn failed_within(&self, key: &Key, window: Duration) -> bool {
         let now = Instant::now();
-        self.0.lock().get(key).is_some_and(|failed| now < failed.last + window)
+        self.0.lock().get(key).is_some_and(|failed| failed.is_remembered(now))
     }
 
     /// How much longer this key is held off, if its loads keep failing.

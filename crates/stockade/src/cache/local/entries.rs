@@ -24,6 +24,8 @@ pub(super) struct LocalEntry<V> {
     pub(super) since: u64,
     /// A time before the store or the source was last asked for the value.
     pub(super) asked: Instant,
+    /// Until when a failed load is not tried again. Only used in a cache without Redis.
+    pub(super) hold: Option<Instant>,
 }
 
 impl<V> Clone for LocalEntry<V> {

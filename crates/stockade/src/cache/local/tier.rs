@@ -158,7 +158,7 @@ impl<V> Local<V> {
         let Some(asked) = asked(&entry) else { return false };
         let Reservation { epoch, since, .. } = reservation;
         slot.dropped = None;
-        self.entries.insert(key.clone(), LocalEntry { entry, epoch, since, asked });
+        self.entries.insert(key.clone(), LocalEntry { entry, epoch, since, asked, hold: None });
         true
     }
 
@@ -172,6 +172,22 @@ impl<V> Local<V> {
         let held = self.entries.get(key)?;
         let holds = held.epoch == self.epoch.load(Ordering::SeqCst) && self.ticks.hold(&held.entry.tags, held.since);
         holds.then_some((held.entry, held.asked))
+    }
+
+    /// Notes that a load failed although a value is here. It is not tried again for `window`, unless the key is
+    /// invalidated or put before.
+    pub(crate) fn hold(&self, key: &Key, window: Duration) {
+        let _slot = self.slot(place(self.hash(key)));
+        if !window.is_zero()
+            && let Some(held) = self.entries.get(key)
+        {
+            self.entries.insert(key.clone(), LocalEntry { hold: Some(Instant::now() + window), ..held });
+        }
+    }
+
+    pub(crate) fn is_held(&self, key: &Key) -> bool {
+        let hold = self.entries.get(key).and_then(|held| held.hold);
+        hold.is_some_and(|until| Instant::now() < until)
     }
 
     /// The keys whose last load failed. An invalidation ends their hold-off too.

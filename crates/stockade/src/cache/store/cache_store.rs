@@ -81,7 +81,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
         match self {
-            Self::Memory(memory) => memory.abort(key, token),
+            Self::Memory(memory) => memory.abort(key, token, hold),
             Self::Redis(remote) => remote.abort(key, token, hold).await,
         }
     }

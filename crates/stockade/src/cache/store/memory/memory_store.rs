@@ -4,7 +4,7 @@ use super::{intents::Intents, leases::Leases};
 use crate::{
     cache::{
         local::{Local, Reservation},
-        store::{Filled, Lease, Read, Token, Want},
+        store::{Filled, Hold, Lease, Read, Token, Want},
         strict::Intent,
         value::Entry,
     },
@@ -39,13 +39,10 @@ impl<V> Memory<V> {
         if let Some(overdue) = self.intents.of(key) {
             return Lease::Bypass(overdue);
         }
-        let failing = self.local.failing();
         match self.local.get(key.as_str()) {
             Some(entry) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
-            Some(stale) if (has_fallback || want == Want::Value) && failing.failed_within(key, self.hold_off) => {
-                Lease::Held(Some(stale))
-            }
-            stale => match failing.held(key, self.hold_off) {
+            Some(stale) if (has_fallback || want == Want::Value) && self.local.is_held(key) => Lease::Held(Some(stale)),
+            stale => match self.local.failing().held(key, self.hold_off) {
                 Some(left) => Lease::Failing(left),
                 None => match self.leases.take(key, token) {
                     Ok(()) => Lease::Granted(stale),
@@ -62,9 +59,9 @@ impl<V> Memory<V> {
         if self.leases.end(key, token, put) == Some(true) { Filled::Accepted } else { Filled::Refused }
     }
 
-    /// Gives back the lease of a load that stored nothing. The loader has noted whether the load failed.
-    pub(crate) fn abort(&self, key: &Key, token: &Token) {
-        self.leases.end(key, token, || ());
+    pub(crate) fn abort(&self, key: &Key, token: &Token, hold: Hold) {
+        let window = if let Hold::Failed { window, .. } = hold { window } else { Duration::ZERO };
+        self.leases.end(key, token, || self.local.hold(key, window));
     }
 
     pub(crate) fn begin(&self, keys: &[Key], intent: &Intent) {
