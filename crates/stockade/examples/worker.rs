@@ -51,7 +51,7 @@ async fn request(locks: &Locks, jobs: &mpsc::Sender<String>) -> Result<(), Box<d
 
 #[expect(clippy::print_stdout, reason = "says what it does")]
 async fn worker(locks: &Locks, job: &str) -> Result<(), Box<dyn Error>> {
-    let writing = locks.adopt(Handover::from_text(job)?).await?; // with a higher token: the fence refuses the service now
+    let writing = locks.adopt(Handover::from_text(job)?).await?; // with a higher token of its own
     println!("the worker has the lock");
 
     let permit = locks.semaphore(&Uplink, 2).wait(WAIT).acquire().await?; // two at a time, over all workers

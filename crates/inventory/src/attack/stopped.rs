@@ -74,7 +74,8 @@ async fn rounds(ground: &Ground, goods: &Goods, side: Side) -> Result<Count, Att
     let of_holder = goods.clone();
     let holder = spawn_blocking(move || {
         let holding = async {
-            let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
+            // Connected before it has the lock: its lease is short.
+            let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
             let locks = Locks::builder().lease(LEASE).redis(&redis);
             let meter = of_holder.meter();
             for _ in 0..ROUNDS {

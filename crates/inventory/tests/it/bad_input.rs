@@ -203,6 +203,7 @@ fn headers() -> Vec<Case> {
         case("an open tag", put_with(&[b"If-Match: \"7"]), 412, "precondition-failed"),
         case("no tag", put_with(&[b"If-Match:"]), 412, "precondition-failed"),
         case("a tag and any", put_with(&[b"If-Match: *, \"7\""]), 412, "precondition-failed"),
+        case("any, and a tag", put_with(&[b"If-Match: *", b"If-Match: \"7\""]), 412, "precondition-failed"),
         case("a bad If-None-Match", put_with(&[b"If-None-Match: 7"]), 400, "bad-request"),
         case("another version", put_with(&[b"If-Match: \"999999\""]), 412, "precondition-failed"),
         case("a weak version", put_with(&[b"If-Match: W/\"1\""]), 412, "precondition-failed"),

@@ -12,45 +12,46 @@ pub(super) enum Comparison {
 /// Whether the lines of `If-Match` or `If-None-Match` name this strong entity tag of a present value (RFC 9110, sections
 /// 13.1.1 and 13.1.2).
 ///
-/// Understands lists, several header lines and `*`. In a malformed value, everything behind the fault is ignored.
+/// Understands lists, several header lines and `*`. A malformed value names nothing: then a write is refused, and a read
+/// answers in full.
 pub(super) fn any_names<'a>(
     lines: impl IntoIterator<Item = &'a HeaderValue>,
     tag: &[u8],
     comparison: Comparison,
 ) -> bool {
-    lines.into_iter().any(|line| names(line.as_bytes(), tag, comparison))
+    let mut lines = lines.into_iter().map(|line| line.as_bytes().trim_ascii());
+    match lines.next() {
+        Some(b"*") => lines.next().is_none(),
+        first => {
+            let named = first.into_iter().chain(lines).map(|line| names(line, tag, comparison));
+            named.reduce(|before, named| Some(before? | named?)).flatten() == Some(true)
+        }
+    }
 }
 
-fn names(value: &[u8], tag: &[u8], comparison: Comparison) -> bool {
-    let mut rest = value.trim_ascii();
-    if rest == b"*" {
-        return true;
-    }
+/// `None` if this is no list of entity tags.
+fn names(mut rest: &[u8], tag: &[u8], comparison: Comparison) -> Option<bool> {
+    let mut named = false;
     loop {
         // Empty list members are allowed.
         while let [b',' | b' ' | b'\t', tail @ ..] = rest {
             rest = tail;
         }
-        let (opaque, matches) = match rest.strip_prefix(b"W/") {
+        if rest.is_empty() {
+            return Some(named);
+        }
+        let (opaque, counts) = match rest.strip_prefix(b"W/") {
             Some(opaque) => (opaque, matches!(comparison, Comparison::Weak)),
             None => (rest, true),
         };
         // Looks for the closing quote rather than the comma, because a tag may contain commas.
-        let end = match opaque {
-            [b'"', inner @ ..] => inner.iter().position(|byte| *byte == b'"'),
-            _ => None,
-        };
-        let Some(end) = end else {
-            return false;
-        };
+        let inner = opaque.strip_prefix(b"\"")?;
+        let end = inner.iter().position(|byte| *byte == b'"')?;
         let (found, tail) = opaque.split_at(end + 2);
-        if matches && found == tag {
-            return true;
-        }
-        let tail = tail.trim_ascii_start();
-        match tail {
-            [b',', ..] => rest = tail,
-            _ => return false,
+        named |= counts && found == tag;
+        rest = tail.trim_ascii_start();
+        if !matches!(rest, [] | [b',', ..]) {
+            return None;
         }
     }
 }
@@ -80,6 +81,11 @@ mod tests {
             (&["\"6\" \"7\""], false),
             (&["\"*\""], false),
             (&[""], false),
+            (&["\"7\" \"8\""], false),
+            (&["\"7\", 8"], false),
+            (&["*, \"7\""], false),
+            (&["*", "\"7\""], false),
+            (&["\"7\"", "*"], false),
         ];
         for (lines, expected) in cases {
             let parsed: Vec<HeaderValue> = lines.iter().map(|line| line.parse().unwrap()).collect();

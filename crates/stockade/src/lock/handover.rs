@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The first word of a text. It changes when the format changes.
-const FORM: &str = "stockade-handover-1";
+const FORM: &str = "stockade-handover-2";
 /// The length of an owner: a process of 16 characters, a dot, a number of 11 digits.
 const OWNER_LEN: usize = 28;
 
@@ -18,7 +18,8 @@ const OWNER_LEN: usize = 28;
 ///
 /// A bearer secret: whoever has it has the lock. It can be adopted once. If it is never adopted, the lock ends with
 /// what was left of the guard's lease, or a whole lease if less than half was left. The time until it is adopted does
-/// not count as [held](super::LockRequest::max_hold). Dropping this value changes nothing, since its text may be on its way.
+/// not count for [`max_hold`](super::LockRequest::max_hold). Dropping this value changes nothing, since its text may be
+/// on its way.
 #[derive(Clone)]
 pub struct Handover {
     pub(super) handed: Handed,

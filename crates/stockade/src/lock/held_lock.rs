@@ -188,7 +188,7 @@ impl HeldLock {
         let hold_left = self.ends_at.map(|end| end.remaining());
         self.stop();
         self.state = State::Released;
-        // For the fences that are left: they would claim as who adopts it does.
+        // For the fences that are left: the fence row would take their claims until who adopts it has claimed.
         self.fence.ownership.lose(LossReason::HandedOver);
         Ok(Handover::new(handed, hold_left))
     }

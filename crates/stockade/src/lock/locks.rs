@@ -140,6 +140,7 @@ impl Locks {
     /// # Errors
     ///
     /// - [`LockError::HandoverVoid`] when the handover was adopted before, or the ownership is lost.
+    /// - [`LockError::Foreign`] when another program overwrote a key of the lock.
     /// - [`LockError::Unavailable`] when the store did not answer. If the ownership was adopted, it is released.
     /// - [`LockError::Unsupported`].
     /// - [`LockError::ShuttingDown`].

@@ -142,7 +142,7 @@ returning f.token";
         ClaimArgs {
             resource: self.key().as_str().to_owned(),
             token: sql_token(self.token()),
-            owner: name_of(&self.ownership.fence_owner),
+            owner: name_of(&self.ownership.owner),
         }
     }
 

@@ -132,8 +132,8 @@ pub struct Inspection {
     pub waiting: u64,
 }
 
-/// A store of lock state. There is one in memory, one on Redis and one on a quorum of Redis servers. All of them pass
-/// one conformance suite.
+/// A store of lock state. There is one in memory, one on Redis and one on a quorum of Redis servers. The first two pass
+/// the whole conformance suite, the third one the part that needs no queue.
 pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Queues for the resource and returns once the resource is owned, with an ownership that is confirmed and still
     /// valid.
@@ -187,7 +187,7 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
         Err(LockError::Unsupported { store: "these", operation: "handing over", instead })
     }
 
-    /// Takes over an ownership of another process. The token stays the same and the lease starts again.
+    /// Takes over an ownership of another process, with a higher token and a new lease.
     ///
     /// Dropping the future leaves nothing behind, even if the store has already adopted the ownership.
     fn adopt<'a>(&'a self, _handed: &'a Handed) -> BoxFuture<'a, Result<Arc<Ownership>, LockError>> {

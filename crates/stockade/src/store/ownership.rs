@@ -20,9 +20,6 @@ use crate::{clock::Instant, metrics, resource::Key};
 pub(crate) struct Ownership {
     pub(crate) key: Key,
     pub(crate) owner: Owner,
-    /// The owner for which the token was minted. Fences know the ownership by this owner, even after other owners
-    /// adopted it.
-    pub(crate) fence_owner: Owner,
     /// Fences read the mode, too, since an exclusive ownership may have become shared.
     mode: AtomicU8,
     /// Set after the store was asked to change the mode, until it is known whether the store did.
@@ -65,11 +62,10 @@ impl Ownership {
         // over.
         let since = AtomicU64::new(Instant::now().as_nanos());
         let (released, commits) = (AtomicBool::new(false), Commits::default());
-        let (fence_owner, mode, between_modes) = (owner.clone(), AtomicU8::new(mode as u8), AtomicBool::new(false));
+        let (mode, between_modes) = (AtomicU8::new(mode as u8), AtomicBool::new(false));
         Self {
             key,
             owner,
-            fence_owner,
             mode,
             between_modes,
             token,
@@ -87,11 +83,6 @@ impl Ownership {
         }
     }
 
-    /// For an adopted ownership, whose token was minted for another owner.
-    pub(crate) fn known_to_fences_as(self, fence_owner: Owner) -> Self {
-        Self { fence_owner, ..self }
-    }
-
     /// Lets these readers of this process share the ownership.
     pub(crate) fn shared_by(self, readers: Option<Arc<Readers>>) -> Self {
         Self { readers, ..self }
@@ -100,11 +91,11 @@ impl Ownership {
     /// The ownership of one of the readers that share `delegation`. The reader may hold it until `ends_at`; `None` sets
     /// no limit of its own.
     pub(crate) fn of_reader(delegation: &Arc<Self>, ends_at: Option<Instant>) -> Self {
-        let Self { key, owner, fence_owner, token, lease, .. } = delegation.as_ref();
+        let Self { key, owner, token, lease, .. } = delegation.as_ref();
         let ends_at = ends_at.unwrap_or(Instant::from_nanos(u64::MAX));
         let reader = Self::new(key.clone(), owner.clone(), Mode::Read, *token, *lease, ends_at, None);
         let since = AtomicU64::new(delegation.since.load(Ordering::Acquire));
-        Self { within: Some(Arc::clone(delegation)), since, ..reader.known_to_fences_as(fence_owner.clone()) }
+        Self { within: Some(Arc::clone(delegation)), since, ..reader }
     }
 
     /// Tells the observer of the grant now, and of the loss when it comes.

@@ -27,7 +27,7 @@ async fn locks(server: &World) -> Locks {
     server.locks_of(Locks::builder(), &redis).await
 }
 
-/// Keys of locks, without the floors and the mark of the run.
+/// Keys of locks, without the floors.
 async fn keys(server: &World) -> usize {
     let keys = server.command(&["KEYS", "*:item:*"]).await.unwrap();
     keys.lines().filter(|key| !key.trim().is_empty()).count()

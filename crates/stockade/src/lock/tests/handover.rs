@@ -84,7 +84,7 @@ async fn a_text_says_all_and_only_a_whole_one_is_taken() {
         for cut in 0..text.rfind(';').unwrap() {
             assert_eq!(Handover::from_text(&text[..cut]).unwrap_err(), HandoverTextError, "{cut}");
         }
-        assert!(Handover::from_text(&text.replace("handover-1", "handover-2")).is_err());
+        assert!(Handover::from_text(&text.replace("handover-2", "handover-3")).is_err());
         // The secret parts are not shown.
         let shown = format!("{handover:?}");
         let owner = text.split(';').nth(5).unwrap();

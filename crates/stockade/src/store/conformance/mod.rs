@@ -1,4 +1,4 @@
-//! What every [`LockStore`](super::LockStore) must do, as tests that run against each of them.
+//! What a [`LockStore`](super::LockStore) must do, as tests that run against each of them.
 //!
 //! A store instantiates the groups of the suite that it promises with [`conformance!`], giving an async function that
 //! makes a [`Fixture`].

@@ -44,7 +44,7 @@ impl Table {
         let token = minted(&self.floors, &handed.key).ok_or_else(tokens_exhausted)?;
         let mut holder = lock.holders.remove(&handed.owner).ok_or(LockError::HandoverVoid)?;
         self.leases.remove(holder.ends, holder.number);
-        (holder.number, holder.token) = (asker.number, token);
+        (holder.number, holder.token, holder.granted) = (asker.number, token, now);
         if !holder.runs_out {
             holder.ends = now + handed.lease;
         }

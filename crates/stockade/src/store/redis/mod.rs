@@ -41,8 +41,8 @@
 //!
 //! - A downgrade makes its fences shared before its command is sent. They stay shared if the reply is lost, since
 //!   others may read by then. While a COMMIT of `Tx` is unanswered, a downgrade and a handover are refused.
-//! - A handed-over ownership gets another owner and keeps the owner that the fence knows. The process that gave the
-//!   ownership away counts it as lost. Otherwise both processes could claim the fence.
+//! - A handed-over ownership gets another owner and a higher token. The process that gave the ownership away counts it
+//!   as lost. Otherwise it could claim the fence until the other process has.
 //! - The capacity of a semaphore is stored while anybody uses the semaphore, and nowhere else: a key for it would be a
 //!   permanent key per resource.
 //! - The first write of a renewal needs no memory, because a server at its memory limit refuses a script at its first

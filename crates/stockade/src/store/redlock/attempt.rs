@@ -115,7 +115,7 @@ struct Pauses {
 impl Pauses {
     fn new(inner: &Inner) -> Self {
         let (shortest, longest) = (*inner.settings.retry.start(), *inner.settings.retry.end());
-        Self { shortest, longest: longest.max(shortest), last: shortest }
+        Self { shortest, longest, last: shortest }
     }
 
     /// The next pause: at most `left`, the time until a quorum is free, plus a random part of the shortest pause.

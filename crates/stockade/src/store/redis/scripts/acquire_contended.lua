@@ -95,15 +95,14 @@ end
 local function thin(length)
   local from = now % length
   local some = redis.call('ZRANGE', Q, fmt(from), fmt(from + 15))
-  local over = {}
   for i, entry in ipairs(redis.call('HMGET', W, unpack(some))) do
     local deadline = string.match(entry or '', '^%S+ (%d+)')
     if not deadline or tonumber(deadline) <= now then
-      over[#over + 1] = some[i]
+      remove({ some[i] })
+      length = length - 1
     end
   end
-  remove(over)
-  return length - #over
+  return length
 end
 
 local length = redis.call('ZCARD', Q)
