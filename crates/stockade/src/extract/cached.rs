@@ -12,7 +12,7 @@ use axum::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, Unlocked,
+    CachePolicy, CachedRejection, Degraded, EntityTag, FromCache, Unlocked,
     conditional::{Comparison, any_names},
     header_text::header,
     json::{unwritable, written},
@@ -46,7 +46,6 @@ struct Answer {
     policy: CachePolicy,
     /// The tag of the value as it is in the cache. `None` if no client may get 304.
     tag: Option<EntityTag>,
-    key: EtagKey,
     /// The lines of `If-None-Match`.
     condition: Vec<HeaderValue>,
 }
@@ -131,7 +130,6 @@ where
         info,
         policy: T::cache_policy(parts, state),
         tag: info.version.filter(|_| info.is_vouched()).and_then(tag_of),
-        key: T::etag_key(state),
         condition: if safe { parts.headers.get_all(IF_NONE_MATCH).iter().cloned().collect() } else { Vec::new() },
     };
     Ok((Some(Cached { value, answer, mapped: false }), info))
@@ -169,12 +167,12 @@ where
 
 impl<T: Serialize> Cached<T> {
     fn respond(self) -> serde_json::Result<Response> {
-        let Self { value, answer: Answer { info, policy, tag, key, condition }, mapped } = self;
+        let Self { value, answer: Answer { info, policy, tag, condition }, mapped } = self;
         let write = || serde_json::to_vec(&*value);
         let (tag, body) = match tag {
             Some(tag) if mapped => {
                 let body = write()?;
-                (Some(tag.of_view(key, &body)), Some(body))
+                (Some(tag.of_view(&body)), Some(body))
             }
             tag => (tag, None),
         };

@@ -10,14 +10,14 @@ use axum::{
 use siphasher::sip128::{Hash128, Hasher128, SipHasher24};
 
 use super::{
-    EtagKey, FromCache,
+    FromCache,
     conditional::{Comparison, any_names},
     header_text::header,
 };
 use crate::resource::{Key, KeyError, find_by_text};
 
-/// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a keyed hash that identifies the value
-/// and its view.
+/// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a hash that identifies the value and its
+/// view. The hash hides nothing: who sees it can find the key of the value by trying likely ones.
 ///
 /// The hash covers the name of the cache, the key, and the name of the value's type with its schema. For a view made by
 /// [`Cached::map`](super::Cached::map) it also covers the bytes of the view's JSON. Two keys therefore never share a
@@ -83,7 +83,7 @@ impl EntityTag {
     /// [`KeyError`] when the resource has no key.
     pub fn of<T: FromCache<S>, S>(state: &S, key: &T::Key, version: u64) -> Result<Self, KeyError> {
         let cache = T::cache(state);
-        let mut hasher = T::etag_key(state).hasher();
+        let mut hasher = hasher();
         add(&mut hasher, cache.name().as_bytes());
         add(&mut hasher, &cache.core.settings.envelope.meaning.to_be_bytes());
         let tag = |key: &str| {
@@ -107,12 +107,17 @@ impl EntityTag {
     }
 
     /// The tag of a view of the value. It covers the bytes, because a view may depend on the client.
-    pub(super) fn of_view(self, key: EtagKey, bytes: &[u8]) -> Self {
-        let mut hash = key.hasher();
+    pub(super) fn of_view(self, bytes: &[u8]) -> Self {
+        let mut hash = hasher();
         add(&mut hash, &self.hash.to_be_bytes());
         add(&mut hash, bytes);
         Self { hash: hash.finish128().as_u128(), ..self }
     }
+}
+
+/// The same in every instance, so that all give the same tags.
+fn hasher() -> SipHasher24 {
+    SipHasher24::new_with_key(b"stockade etag v1")
 }
 
 /// Hashes a part with its length in front, so that two parts can't be confused with one.

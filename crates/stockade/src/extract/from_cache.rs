@@ -1,6 +1,6 @@
 use axum::{extract::FromRequestParts, http::request::Parts};
 
-use super::{CachePolicy, EtagKey};
+use super::CachePolicy;
 use crate::{Cache, Resource};
 
 /// A value that handlers take from a cache of the application's state.
@@ -102,13 +102,6 @@ pub trait FromCache<S>: Sized {
     /// instance with one more field, raise [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema).
     fn version(&self) -> Option<u64> {
         None
-    }
-
-    /// The key of the hash in entity tags, the same in every instance. Default: a constant, which hides nothing, see
-    /// [`EtagKey`].
-    fn etag_key(state: &S) -> EtagKey {
-        let _ = state;
-        EtagKey::default()
     }
 
     /// How HTTP caches may keep the answer to this request. Default: [`CachePolicy::private`], which is safe for values

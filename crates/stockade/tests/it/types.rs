@@ -99,7 +99,7 @@ fn small_values_are_keys_of_maps() {
 #[test]
 fn layers_and_extractors_can_be_kept_and_sent() {
     use stockade::{
-        extract::{CachePolicy, Cached, EntityTag, EtagKey, Fences},
+        extract::{CachePolicy, Cached, EntityTag, Fences},
         route_lock::{
             Degraded, LockWait, OnStoreError, Problem, Rejection, RouteLock, RouteLockService, Unlocked, Until,
         },
@@ -107,7 +107,7 @@ fn layers_and_extractors_can_be_kept_and_sent() {
 
     is_a_handle::<RouteLock>();
     is_a_handle::<RouteLockService<axum::Router>>();
-    is_a_handle::<(Cached<u64>, CachePolicy, EtagKey, Fences, LockWait, Rejection, Degraded, Unlocked)>();
+    is_a_handle::<(Cached<u64>, CachePolicy, Fences, LockWait, Rejection, Degraded, Unlocked)>();
     is_a_key::<Problem>();
     is_a_key::<EntityTag>();
     is_a_key::<OnStoreError>();

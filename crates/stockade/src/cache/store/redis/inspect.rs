@@ -43,6 +43,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<u64>().ok();
         let left = self.subscription.clock.local(number(ends)?)?.since(Instant::now());
         let is_current = number(epoch) == Some(self.subscription.epoch());
-        (is_current && !left.is_zero() && left <= self.settings.lease.saturating_add(SLACK)).then_some(left)
+        (is_current && !left.is_zero() && left <= self.settings.lease.saturating_add(SLACK))
+            .then_some(left.min(self.settings.lease))
     }
 }
