@@ -5,7 +5,7 @@ use stockade::Redis;
 
 use super::{
     Asked, FlashError, Made, Sale, SaleId,
-    desk::Answer,
+    answer::Answer,
     keys::Keys,
     link::{Link, LinkError},
     script::{CLOSE, ENTER, INSTALL, LOAD, RESERVE, SETTLE, VIEW},

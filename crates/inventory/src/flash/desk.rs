@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use stockade::Redis;
 use tokio::sync::Notify;
 
-use super::{Asked, FlashError, Made, Sale, SaleId, counter::Counter, reconcile, waiters::Waiters};
+use super::{Answer, Asked, FlashError, Made, Sale, SaleId, counter::Counter, reconcile, waiters::Waiters};
 use crate::{db, domain::Sku};
 
 /// How flash sales are run.
@@ -29,21 +29,6 @@ struct Inner {
     sales: RwLock<HashMap<Sku, SaleId>>,
     waiters: Waiters,
     work: Notify,
-}
-
-/// The answer to a request for a reservation.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// The reservation was made.
-    Reserved(Made),
-    /// The reservation was made before.
-    Known(Made),
-    /// The sale takes no reservation any more.
-    Closed,
-    /// There is no counter, or none that can be used.
-    Unsettled,
-    /// Another sale of this SKU is the current one.
-    Other(SaleId),
 }
 
 impl Flash {

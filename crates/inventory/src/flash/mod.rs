@@ -51,6 +51,7 @@
 //! - **An old primary that still takes writes.** Both primaries give away the same units. Postgres stores no more than
 //!   the opened units, and rejects the rest.
 
+mod answer;
 mod breaker;
 mod carry;
 mod close;
@@ -68,10 +69,10 @@ mod script;
 mod stream;
 mod waiters;
 
+pub(crate) use answer::Answer;
 pub(crate) use close::reference;
 #[cfg(feature = "demo")]
 pub(crate) use consumer::Consumer;
-pub(crate) use desk::Answer;
 pub use desk::{Flash, FlashSettings};
 pub(crate) use error::FlashError;
 pub(crate) use keeper::keep;

@@ -17,8 +17,10 @@ use utoipa::ToSchema;
 use super::{
     Problem, ProblemType,
     openapi::{Operation, Takes},
-    router::BODY_LIMIT,
 };
+
+/// The largest request body, in bytes.
+pub(super) const BODY_LIMIT: usize = 64 * 1024;
 
 /// How long a body may take to arrive, as under a route lock.
 const BODY: Duration = Duration::from_secs(5);

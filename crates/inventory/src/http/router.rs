@@ -6,7 +6,9 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Problem, ProblemType, adjustments, flash, health, lab, movements,
+    Problem, ProblemType, adjustments, flash, health,
+    json::BODY_LIMIT,
+    lab, movements,
     openapi::Api,
     reservations, stock, trace,
     transfers::{self, Transfer},
@@ -15,9 +17,6 @@ use crate::{
     app::{App, LoggedAnswers},
     domain::Sku,
 };
-
-/// The largest request body, in bytes.
-pub(super) const BODY_LIMIT: usize = 64 * 1024;
 
 /// The routes of the public port.
 ///

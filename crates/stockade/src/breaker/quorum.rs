@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::{series::tell, state::number};
+use super::series::{number, tell};
 
 /// The breakers of the servers of a quorum.
 ///

@@ -1,4 +1,7 @@
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use parking_lot::Mutex;
 
@@ -10,6 +13,12 @@ pub(super) const LABELS: [&str; 3] = ["closed", "half_open", "open"];
 /// The breakers of each name, by their numbers. Each node of a cluster has a breaker, and all of them share one series
 /// of the metric. The metric must not show only the breaker that changed last.
 static ALL: Mutex<BTreeMap<&'static str, BTreeMap<u64, usize>>> = Mutex::new(BTreeMap::new());
+
+/// The number of a new breaker or quorum: no other one of the process has it.
+pub(super) fn number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
+}
 
 /// Notes the state of a breaker of this name: `None` when it is dropped.
 pub(super) fn tell(name: &'static str, number: u64, state: Option<usize>) {

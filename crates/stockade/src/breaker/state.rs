@@ -1,8 +1,5 @@
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -12,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     quorum::Quorum,
-    series::{LABELS, tell},
+    series::{LABELS, number, tell},
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +28,6 @@ impl State {
             Self::Open { .. } => 2,
         }
     }
-}
-
-/// The number of a new breaker or quorum: no other one of the process has it.
-pub(super) fn number() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    LAST.fetch_add(1, Ordering::Relaxed)
 }
 
 /// What a breaker and its permits share.

@@ -5,7 +5,7 @@ use std::sync::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{events::Up, scripts::Scripts, wire::Wire};
+use super::{scripts::Scripts, up::Up, wire::Wire};
 use crate::redis::dial::Place;
 
 /// One connection that passed its handshake.

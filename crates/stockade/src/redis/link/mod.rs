@@ -19,12 +19,14 @@ mod self_test;
 mod sending;
 mod shared;
 mod supervisor;
+mod up;
 mod window;
 mod wire;
 
 pub(crate) use attempt::{Attempt, Receipt};
-pub(crate) use events::{LinkEvents, Up};
+pub(crate) use events::LinkEvents;
 pub(crate) use handle::Link;
 pub(crate) use handshake::Handshake;
 pub(crate) use joined::Joins;
 pub(crate) use scripts::{evalsha, evalsha_of};
+pub(crate) use up::Up;

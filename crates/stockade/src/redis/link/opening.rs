@@ -10,11 +10,7 @@ use redis::{PushInfo, PushKind, Value, aio::MultiplexedConnection};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    connection::Connection,
-    events::{LinkEvents, Up},
-    scripts::Scripts,
-    self_test::SelfTest,
-    shared::Shared,
+    connection::Connection, events::LinkEvents, scripts::Scripts, self_test::SelfTest, shared::Shared, up::Up,
     wire::Wire,
 };
 use crate::{

@@ -9,12 +9,7 @@ use std::{
 use rand::Rng;
 use tokio::time::{sleep, timeout};
 
-use super::{
-    connection::Connection,
-    events::{LinkEvents, Up},
-    handshake::Handshake,
-    shared::Shared,
-};
+use super::{connection::Connection, events::LinkEvents, handshake::Handshake, shared::Shared, up::Up};
 use crate::{
     metrics::{self, REDIS_RECONNECTS},
     redis::{
