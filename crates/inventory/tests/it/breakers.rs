@@ -11,6 +11,8 @@ async fn the_breaker_of_the_database_closes_without_another_load() {
         instance.metrics().await.contains(&series)
     };
     assert!(is("closed").await);
+    // The warm-up would cache what is there by then.
+    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
     // Of SKUs that never were the service knows without a load.
     for number in 0..5 {
         assert_eq!(instance.put(&format!("sku-{number}"), 1).await.status, 201);
