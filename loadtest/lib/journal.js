@@ -3,7 +3,7 @@
 // Virtual users share no memory, and the teardown sees none of theirs. Two things reach it all the same:
 // - The reference of an update is `run/client/n`, where n counts the updates that this client was told of before. So
 //   the ledger alone shows an update that is missing before another (a gap) and one that is there twice. An update of
-//   unknown outcome may be in the ledger, or not: its client goes on under another name, and counts anew.
+//   unknown outcome may be in the ledger, or not: its client goes on under another name, and counts from one again.
 // - The metric `unsettled` gets a number for each update that a client was told of, made from SKU and reference. The
 //   teardown adds the same number, negative, for each movement in the ledger. So it is 0 in all only if both are the
 //   same, and that sees the last update of a client, too.

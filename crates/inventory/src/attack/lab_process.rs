@@ -29,8 +29,8 @@ struct Line {
     lost: i64,
 }
 
-/// `inventory lab`, with servers of its own. Its notes and its error go where the log of this process goes. Dropping the
-/// value kills the process and its servers, and may leave the folder of a server that was just being made.
+/// `inventory lab`, with servers of its own. Its notes and its error go where the log of this process goes. Dropping
+/// the value kills the process and its servers, and may leave the folder of a server that was just being made.
 #[derive(Debug)]
 pub(super) struct LabProcess {
     process: ChildProcess,

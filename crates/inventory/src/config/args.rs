@@ -151,8 +151,8 @@ pub struct Args {
     #[arg(long, env = "SHUTDOWN_DELAY", value_name = "DURATION", default_value = "0s")]
     pub(super) shutdown_delay: String,
 
-    /// How long requests may go on after SIGTERM, SHUTDOWN_DELAY included. If servers do not answer, the end takes up to
-    /// 10 s more.
+    /// How long requests may go on after SIGTERM, SHUTDOWN_DELAY included. If servers do not answer, the end takes up
+    /// to 10 s more.
     #[arg(long, env = "SHUTDOWN_GRACE", value_name = "DURATION", default_value = "25s")]
     pub(super) shutdown_grace: String,
 

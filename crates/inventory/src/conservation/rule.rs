@@ -27,8 +27,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The statement that gives the offenders as text. `$1` to `$4` are the lines that were sent, where they are needed:
-    /// references, SKUs, deltas and outcomes.
+    /// The statement that gives the offenders as text. `$1` to `$4` are the lines that were sent, where they are
+    /// needed: references, SKUs, deltas and outcomes.
     pub(super) fn sql(self) -> String {
         match self {
             Self::Sum => include_str!("sql/sum.sql").to_owned(),

@@ -74,8 +74,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json") && headers.get_all(header::CONTENT_ENCODING).iter().all(identity)
 }
 
-/// The whole body. It is copied: each chunk keeps the read buffer alive that it is cut from, so a body that is sent byte
-/// by byte would cost many times its size.
+/// The whole body. It is copied: each chunk keeps the read buffer alive that it is cut from, so a body that is sent
+/// byte by byte would cost many times its size.
 async fn whole(body: Body) -> Result<Bytes, Problem> {
     let mut body = pin!(body);
     let mut bytes = BytesMut::new();

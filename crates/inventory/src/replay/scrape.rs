@@ -14,7 +14,7 @@ pub enum ScrapeError {
     /// An answer without counts.
     #[error("{0} from {1}")]
     Refused(StatusCode, Url),
-    /// An instance began to count anew.
+    /// An instance was restarted, and its counts began at zero.
     #[error("{0} was restarted meanwhile")]
     Restarted(Url),
 }

@@ -79,8 +79,8 @@ impl Breaker {
         }
     }
 
-    /// The server was found to work, but not by a call. Closes the breaker if it would let the next call through, and no
-    /// call is under way. While calls come, they decide.
+    /// The server was found to work, but not by a call. Closes the breaker if it would let the next call through, and
+    /// no call is under way. While calls come, they decide.
     pub(crate) fn answered(&self) {
         let mut state = self.shared.lock();
         let waits = match *state {

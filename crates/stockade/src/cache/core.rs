@@ -55,8 +55,8 @@ pub(crate) struct Core<K, V> {
 }
 
 impl<K: CacheKey, V: CacheValue> Core<K, V> {
-    /// Runs work that callers of any runtime may wait for. It runs beside the connections to Redis, since the runtime of
-    /// the caller that begins the work may stand still, or end, while others wait. Without Redis there is no such
+    /// Runs work that callers of any runtime may wait for. It runs beside the connections to Redis, since the runtime
+    /// of the caller that begins the work may stand still, or end, while others wait. Without Redis there is no such
     /// place, and it runs on the runtime of the caller.
     pub(crate) fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
     where

@@ -9,11 +9,11 @@ pub(super) enum Comparison {
     Weak,
 }
 
-/// Whether the lines of `If-Match` or `If-None-Match` name this strong entity tag of a present value (RFC 9110, sections
-/// 13.1.1 and 13.1.2).
+/// Whether the lines of `If-Match` or `If-None-Match` name this strong entity tag of a present value (RFC 9110,
+/// sections 13.1.1 and 13.1.2).
 ///
-/// Understands lists, several header lines and `*`. A malformed value names nothing: then a write is refused, and a read
-/// answers in full.
+/// Understands lists, several header lines and `*`. A malformed value names nothing: then a write is refused, and a
+/// read answers in full.
 pub(super) fn any_names<'a>(
     lines: impl IntoIterator<Item = &'a HeaderValue>,
     tag: &[u8],

@@ -98,8 +98,8 @@ impl EntityTag {
         }
     }
 
-    /// Whether `If-Match` allows a write to the row with this tag: there is no such header, or it is `*`, or it names the
-    /// tag (RFC 9110, section 13.1.1). A weak tag names nothing. If there is no row, `If-Match` allows no write.
+    /// Whether `If-Match` allows a write to the row with this tag: there is no such header, or it is `*`, or it names
+    /// the tag (RFC 9110, section 13.1.1). A weak tag names nothing. If there is no row, `If-Match` allows no write.
     #[must_use]
     pub fn meets_if_match(self, headers: &HeaderMap) -> bool {
         let mut lines = headers.get_all(IF_MATCH).iter().peekable();

@@ -224,8 +224,8 @@ impl Guard {
     /// # Errors
     ///
     /// [`LockError::Unavailable`] when the store did not answer, and [`LockError::Foreign`] when another program
-    /// overwrote the queue of the lock or its tokens. The lock then ends with its lease at the latest. If the state itself
-    /// was overwritten, the lock is [`Released::Lost`].
+    /// overwrote the queue of the lock or its tokens. The lock then ends with its lease at the latest. If the state
+    /// itself was overwritten, the lock is [`Released::Lost`].
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<Released, LockError> {
         match Arc::into_inner(self.held) {

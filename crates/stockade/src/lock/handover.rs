@@ -50,7 +50,7 @@ impl Handover {
         self.handed.mode
     }
 
-    /// The fencing token of the ownership. Who adopts it gets a higher one.
+    /// The fencing token of the guard that was handed over. The adopted guard has a higher one.
     #[must_use]
     pub fn token(&self) -> Token {
         self.handed.token

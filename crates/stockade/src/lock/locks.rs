@@ -173,8 +173,8 @@ impl Locks {
     }
 
     /// Whether locks are unavailable now, judged without asking the store: the store, or one of its servers, is not
-    /// connected, or failed so often that its circuit breaker is open. A quorum is unavailable if too few of its servers
-    /// are connected.
+    /// connected, or failed so often that its circuit breaker is open. A quorum is unavailable if too few of its
+    /// servers are connected.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         !self.shared.store.is_up()
@@ -204,13 +204,13 @@ impl Locks {
         self.shared.taken_away.cancelled().await;
     }
 
-    /// The encoded keys of all locks that are held or waited for over the whole fleet, at most `limit` of them. Looks at
-    /// ten million keys of each server at most. Changes nothing.
+    /// The encoded keys of all locks that are held or waited for over the whole fleet, at most `limit` of them. Looks
+    /// at ten million keys of each server at most. Changes nothing.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`], and [`LockError::Unsupported`] on a quorum whose keys have names of the application's
-    /// own: there is no prefix to look for.
+    /// [`LockError::Unavailable`], and [`LockError::Unsupported`] on a quorum whose keys have names of the
+    /// application's own: there is no prefix to look for.
     pub async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {
         self.shared.store.list(limit).await
     }
@@ -227,17 +227,17 @@ impl Locks {
     }
 
     /// Takes one lock from its holders and serves the queue. With [`Force::Now`] the holders are told of the loss as
-    /// [`LossReason::Forced`](super::LossReason::Forced). With [`Force::AfterLeases`] shared holders on Redis lose their
-    /// leases as [`LossReason::Expired`](super::LossReason::Expired). The lock is named by its resource, or by its encoded key as
-    /// text. Data that another program stored under the keys of the lock is overwritten.
+    /// [`LossReason::Forced`](super::LossReason::Forced). With [`Force::AfterLeases`] shared holders on Redis lose
+    /// their leases as [`LossReason::Expired`](super::LossReason::Expired). The lock is named by its resource, or by
+    /// its encoded key as text. Data that another program stored under the keys of the lock is overwritten.
     ///
     /// A holder may go on writing although it was told. To stop it, claim the fence with the returned token, which is
     /// higher than all tokens before it: use `postgres::claim_forced`, or `Fence::CLAIM_SQL` on another driver. The
     /// database then refuses every transaction that the old holder begins after the claim. The token of the next holder
     /// is higher. If that holder has claimed before, the claim is above it, too, and refuses its later transactions.
     ///
-    /// After an error, or if the future is dropped, the lock may have been taken: look with [`Locks::inspect`]. A second
-    /// call would take it from the next holder.
+    /// After an error, or if the future is dropped, the lock may have been taken: look with [`Locks::inspect`]. A
+    /// second call would take it from the next holder.
     ///
     /// # Errors
     ///

@@ -34,12 +34,12 @@
 //!
 //! Leases are renewed at a third of their length, on a grid. The buckets form groups of eight: the renewals of one
 //! group come together, and those of different groups are spread over the whole period. Outside a cluster up to 100
-//! locks of all buckets share a script. In a cluster the locks of one bucket do. A batch goes to one shard only, and each
-//! confirmation counts as it comes: a shard or a script that does not answer costs no other lock.
+//! locks of all buckets share a script. In a cluster the locks of one bucket do. A batch goes to one shard only, and
+//! each confirmation counts as it comes: a shard or a script that does not answer costs no other lock.
 //!
 //! One gate decides about the commits of all locks that a request runs under, and about all commits that its handler
-//! makes in its own task. Closing the gate and starting a commit exclude each other, so an answer "not applied" is never
-//! followed by a commit of the same request.
+//! makes in its own task. Closing the gate and starting a commit exclude each other, so an answer "not applied" is
+//! never followed by a commit of the same request.
 //!
 //! # Redlock
 //!

@@ -128,9 +128,9 @@ fn writing_down(rows: &[New<'_>]) -> String {
     }
 }
 
-/// Locks rows of this cache that are older than `older_than` and not applied. Skips rows that another relay is applying, and refused
-/// rows whose pause is not over. If the server's clock was set back, rows and pauses from the time after the present are
-/// as good as old.
+/// Locks rows of this cache that are older than `older_than` and not applied. Skips rows that another relay is
+/// applying, and refused rows whose pause is not over. If the server's clock was set back, rows and pauses from the
+/// time after the present are as good as old.
 ///
 /// The query does not look for ids above the last one seen: a transaction that commits late has lower ids than rows
 /// that were applied before.
@@ -211,8 +211,8 @@ pub(super) async fn after(
     sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).bind(LOOK).fetch_all(executor).await
 }
 
-/// The id of the last of the next [`LOOK`] rows after `id`, if none of them is of these caches, and `id` itself if one is.
-/// `None` if there are fewer rows, and none of these caches.
+/// The id of the last of the next [`LOOK`] rows after `id`, if none of them is of these caches, and `id` itself if one
+/// is. `None` if there are fewer rows, and none of these caches.
 ///
 /// This is one statement, because other relays delete rows meanwhile. A second look would count other rows.
 pub(super) async fn without(

@@ -3,8 +3,8 @@
 //! The commands of one connection are sent in the order of the calls, and only a window of them is without a reply. The
 //! rest of a burst waits in the process, where commands can still be taken back, and not at the server. A command's
 //! time-out counts from its sending. If a caller gives up, its command keeps its place; only an attempt that was not
-//! sent yet is taken back. So the command that undoes a sent command always comes after it. Commands that undo others go
-//! ahead of those that begin something, and renewals ahead of all.
+//! sent yet is taken back. So the command that undoes a sent command always comes after it. Commands that undo others
+//! go ahead of those that begin something, and renewals ahead of all.
 //!
 //! A connection that delivers replies is alive, however long one command takes. A connection counts as failed if it
 //! owes a reply and has delivered none for a command time-out.

@@ -113,8 +113,8 @@
 //!
 //! `applied` in a refusal is `false` if the request certainly changed nothing, and `null` if that is unknown. It covers
 //! each commit of a `postgres::Tx` in the task of the handler, also under a lock that the handler took itself, or under
-//! none. In a task that the handler spawned, it covers only transactions of the route's fence. Before other writes, call
-//! [`Fence::commit_started`](crate::Fence::commit_started) of that fence.
+//! none. In a task that the handler spawned, it covers only transactions of the route's fence. Before other writes,
+//! call [`Fence::commit_started`](crate::Fence::commit_started) of that fence.
 //!
 //! [`Handler::layer`]: axum::handler::Handler::layer
 //! [`MethodRouter::route_layer`]: axum::routing::MethodRouter::route_layer

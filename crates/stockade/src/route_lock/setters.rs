@@ -35,8 +35,8 @@ impl RouteLock {
     /// run to their end, as under an exclusive lock. A number that differs from that of another route with the same
     /// resource is answered 500 and logged. While the lock store is unavailable, requests are refused.
     ///
-    /// A handler that passes on the body of the service behind it also needs [`hold(Until::Body)`](Self::hold). To change
-    /// the number in a rolling deployment, change the resource with it, as in `render-8:{format}`.
+    /// A handler that passes on the body of the service behind it also needs [`hold(Until::Body)`](Self::hold). To
+    /// change the number in a rolling deployment, change the resource with it, as in `render-8:{format}`.
     ///
     /// ```
     /// # use axum::{Router, routing::post};

@@ -113,8 +113,8 @@ pub struct Party {
     /// store. If that clock was set back, a holder from before is shown younger than it is. `None` where the store
     /// keeps no time.
     pub age: Option<Duration>,
-    /// The time left on the lease for holders, the time left to wait for waiters. For a wait without limit, Redis has at
-    /// most a minute, which is renewed.
+    /// The time left on the lease for holders, the time left to wait for waiters. For a wait without limit, Redis has
+    /// at most a minute, which is renewed.
     pub remaining: Duration,
     /// The place in the queue, from 1, for waiters.
     pub position: Option<u64>,

@@ -127,8 +127,8 @@ impl Ending {
         Self { tasks: Handle::current().metrics().num_alive_tasks(), reached: false }
     }
 
-    /// Shuts down all caches and filters of the test on this thread, drops `way`, and waits until there are no leftovers
-    /// and no more tasks than at the beginning.
+    /// Shuts down all caches and filters of the test on this thread, drops `way`, and waits until there are no
+    /// leftovers and no more tasks than at the beginning.
     async fn reach(mut self, way: impl Send, left: impl AsyncFn() -> Leftovers) {
         self.reached = true;
         for ending in ENDINGS.take() {

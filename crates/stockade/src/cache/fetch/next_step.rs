@@ -15,8 +15,8 @@ pub(crate) enum Purpose {
     Read,
     /// One of several keys that are loaded together. It asks once. A key that may not be loaded now is left to a read.
     Batch,
-    /// A load ahead of time, which no caller waits for. It asks once, and loads only under a lease that it gets at once.
-    /// The store has a value for it only if another process loaded one since.
+    /// A load ahead of time, which no caller waits for. It asks once, and loads only under a lease that it gets at
+    /// once. The store has a value for it only if another process loaded one since.
     Refresh,
 }
 

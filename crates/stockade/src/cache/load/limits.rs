@@ -106,8 +106,8 @@ impl Limits {
         }))
     }
 
-    /// Tells the limits that the database answers, as a health check has found out. While all reads are hits there are no
-    /// loads to show it, and the metric would say for hours that the database is given up.
+    /// Tells the limits that the database answers, as a health check has found out. While all reads are hits there are
+    /// no loads to show it, and the metric would say for hours that the database is given up.
     ///
     /// Changes nothing while a load is refused or under way: the loads decide first.
     pub fn database_answered(&self) {

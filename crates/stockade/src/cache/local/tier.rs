@@ -90,8 +90,8 @@ impl<V> Local<V> {
         self.reserve_in(place, &self.slot(place), asked)
     }
 
-    /// As [`Local::reserve_at`]. `None`, once, if an invalidation has dropped a value of the key lately and none was put
-    /// since. What happens to another key may make the tier forget that.
+    /// As [`Local::reserve_at`]. `None`, once, if an invalidation has dropped a value of the key lately and none was
+    /// put since. What happens to another key may make the tier forget that.
     pub(crate) fn reserve_unless_dropped(&self, key: &Key, asked: Instant) -> Option<Reservation> {
         let hash = self.hash(key);
         let place = place(hash);
@@ -121,8 +121,8 @@ impl<V> Local<V> {
     }
 
     /// As [`Local::put`], for a value that was found in the store. It does not replace a value that was loaded later,
-    /// since the store may have answered before another load replaced its value. If the value of the same load is already
-    /// here, that value stays; under locks it then counts as asked for at the time of this reservation.
+    /// since the store may have answered before another load replaced its value. If the value of the same load is
+    /// already here, that value stays; under locks it then counts as asked for at the time of this reservation.
     pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
         self.put_if(reservation, key, entry, |found| match self.get_asked(key.as_str()) {
             // Another reader may have asked later and got its answer earlier.

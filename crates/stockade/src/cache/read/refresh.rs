@@ -52,16 +52,16 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
         }
     }
 
-    /// Runs a refresh. No caller waits for it, so it loads only under a lease that is granted at once. If another process
-    /// has loaded the value since, this process takes that one.
+    /// Runs a refresh. No caller waits for it, so it loads only under a lease that is granted at once. If another
+    /// process has loaded the value since, this process takes that one.
     async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
         let attempt = self.attempt(name, &pilot, Purpose::Refresh);
         let reply = self.lease(name, &attempt, Want::Load).await;
         match self.next_step(name, &attempt, reply, None) {
             Step::Load(Permit::Leased(stale)) => {
                 let leased = attempt.granted(stale);
-                // Not in the queue of the readers, who would wait behind it. While no load is tried, nobody waits for the
-                // lease either.
+                // Not in the queue of the readers, who would wait behind it. While no load is tried, nobody waits for
+                // the lease either.
                 let limits = &self.loader.limits;
                 let wait = if limits.is_refusing() { Duration::ZERO } else { self.loader.longest_wait() };
                 let admitting = timeout(wait, limits.admit_spare());

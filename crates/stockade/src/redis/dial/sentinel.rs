@@ -86,8 +86,9 @@ impl Sentinels {
     }
 
     /// Returns the primary of the later failover: the one that was found, or the one that is known. The known one was
-    /// announced by one sentinel, and the others hear of it a moment later. Until then their majority is no reason to go
-    /// back. If all sentinels were set up anew and count failovers from zero, [`reconsider`](Self::reconsider) finds out.
+    /// announced by one sentinel, and the others hear of it a moment later. Until then their majority is no reason to
+    /// go back. Sentinels that were set up again count failovers from zero; [`reconsider`](Self::reconsider) notices
+    /// that.
     fn later(&self, found: &Address) -> Address {
         let mut later = found.clone();
         self.known.send_if_modified(|known| match known {
@@ -275,7 +276,11 @@ mod tests {
         assert_eq!(sentinels.later(&old), old);
         assert!(!sentinels.heard(new.clone()));
         assert_eq!(sentinels.later(&old), new);
-        assert_eq!(sentinels.later(&at("new", 0)), at("new", 0), "the sentinels were set up anew");
+        assert_eq!(
+            sentinels.later(&at("new", 0)),
+            at("new", 0),
+            "the address did not change, so the known epoch must not win"
+        );
         assert_eq!(sentinels.later(&at("newest", 1)), at("newest", 1));
     }
 

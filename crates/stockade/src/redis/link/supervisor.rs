@@ -194,8 +194,8 @@ async fn renamed(shared: &Shared, connection: &Arc<Connection>) {
     }
 }
 
-/// An attempt takes about ten round trips. A server that takes nearly a command time-out for each is slow, and can be used
-/// all the same.
+/// An attempt takes about ten round trips. A server that takes nearly a command time-out for each is slow, and can be
+/// used all the same.
 async fn within_limit<T>(
     shared: &Shared,
     attempt: impl Future<Output = Result<T, HandshakeError>>,

@@ -28,8 +28,8 @@ use crate::redis::LinkError;
 /// The most commands of one connection that wait for their place.
 const MOST_WAITING: usize = 65_536;
 /// While so many commands have no reply yet, a call of a script that takes several waits for those that other tasks are
-/// about to make, and becomes one command with them. With fewer, the server would have nothing to do meanwhile: 16 callers
-/// that do nothing else then take up to a fourth longer, to save a twentieth to a fifth of the server's work.
+/// about to make, and becomes one command with them. With fewer, the server would have nothing to do meanwhile: 16
+/// callers that do nothing else then take up to a fourth longer, to save a twentieth to a fifth of the server's work.
 pub(super) const BUSY: usize = 24;
 /// The most calls that become one command. The server does nothing else meanwhile.
 pub(super) const MOST_JOINED: usize = 16;

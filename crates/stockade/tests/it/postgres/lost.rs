@@ -178,8 +178,8 @@ async fn whoever_comes_after_a_backup_is_vouched_for_by_the_relay_of_another_pro
     world.end().await;
 }
 
-/// The relay that drops the value belongs to a process that never saw the run before. The snapshot may lack the marker of
-/// that run, because it was evicted.
+/// The relay that drops the value belongs to a process that never saw the run before. The snapshot may lack the marker
+/// of that run, because it was evicted.
 async fn dropped_by_who_came_after(marker_is_evicted: bool) {
     let world = World::patient().await;
     let witness = online(world.at(&world.redis.url()).await).await;
