@@ -51,7 +51,7 @@ async fn without_a_lock_sales_are_lost_and_units_sold_twice() {
 }
 
 #[tokio::test]
-async fn holders_stopped_beyond_their_lease_lose_updates_unless_the_fence_refuses_them() {
+async fn holders_stopped_beyond_their_lease_lose_updates_and_none_inside_a_fenced_transaction() {
     let stopped = ["--units", "100000", "--seconds", "3", "--workers", "8", "--only"];
     let rows = rows(&[&stopped[..], &["stopped-set-nx-px,stopped-unfenced,stopped"]].concat()).await;
     let lost: Vec<_> = rows.iter().map(|row| count(row, "lost")).collect();
