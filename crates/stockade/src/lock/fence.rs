@@ -113,6 +113,12 @@ pub(crate) fn handling<F: Future>(route: Option<Fence>, handler: F) -> TaskLocal
     HANDLED.scope(route, handler)
 }
 
+/// The route lock of the request that this task handles, for another task that commits for it.
+#[cfg(feature = "postgres")]
+pub(crate) fn handled() -> Option<Fence> {
+    HANDLED.try_with(Clone::clone).ok().flatten()
+}
+
 /// Records for the request that this task handles, if any, that a commit is about to be sent. `false` if the request
 /// was already ended and answered as not applied.
 pub(crate) fn handler_commits() -> bool {

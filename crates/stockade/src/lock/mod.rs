@@ -74,10 +74,10 @@ mod tests;
 
 pub use builder::LocksBuilder;
 pub use fence::Fence;
-#[cfg(feature = "postgres")]
-pub(crate) use fence::handler_commits;
 #[cfg(feature = "axum")]
 pub(crate) use fence::handling;
+#[cfg(feature = "postgres")]
+pub(crate) use fence::{handled, handler_commits};
 pub use guard::{Guard, GuardError};
 pub use handover::{Handover, HandoverTextError};
 pub use locks::Locks;

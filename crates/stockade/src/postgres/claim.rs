@@ -1,5 +1,7 @@
+use std::time::Duration;
+
 use sha2::{Digest, Sha256};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 
 use super::{
     FenceError, Tx,
@@ -161,9 +163,28 @@ returning f.token";
     }
 }
 
+impl Tx {
+    /// Begins a transaction that claims all of these, in their order and in one round trip. None of them is claimed if
+    /// one is refused; the error is then [`FenceError::Sqlx`] with the state [`REFUSED`]. With `patience`, no statement
+    /// of the transaction waits longer for a row.
+    pub(super) async fn under_all(
+        pool: &PgPool,
+        fences: Vec<Fence>,
+        patience: Option<Duration>,
+    ) -> Result<Self, FenceError> {
+        let state = PoolState::of(pool);
+        let opening = opening_of_all(&fences, patience)?;
+        state.check_schema(pool).await?;
+        match begin(pool, &state, opening).await {
+            Ok(inner) => Ok(Self::begun(pool, state, inner, fences, true)),
+            Err(error) => Err(claim_statement(error)),
+        }
+    }
+}
+
 impl MultiFence {
-    /// Starts a transaction under all of these ownerships: BEGIN, then one claim for each resource. Every caller
-    /// acquires and claims in the same order, so two transactions never wait for each other's fence rows.
+    /// Starts a transaction under all of these ownerships: BEGIN and one claim for each resource, in one round trip.
+    /// Every caller acquires and claims in the same order, so two transactions never wait for each other's fence rows.
     ///
     /// What [`Fence::begin`] says about one resource holds for each of them.
     ///
@@ -179,16 +200,10 @@ impl MultiFence {
         if let [only] = fences {
             return only.begin(pool).await;
         }
-        // The fences share one gate for commits, so it is enough to ask one of them.
-        let mut tx = Tx::start(pool, fences.to_vec()).await?;
-        for fence in fences {
-            if !claim(&mut tx, &fence.claim_args()?).await? {
-                // Returns the connection to the pool first: the next question needs one too.
-                tx.rollback().await.map_err(FenceError::Sqlx)?;
-                return Err(fence.refused(pool).await);
-            }
+        match Tx::under_all(pool, fences.to_vec(), None).await {
+            Err(FenceError::Sqlx(error)) if sqlstate(&error) == Some(REFUSED) => Err(one_refused(fences, pool).await),
+            begun => begun,
         }
-        Ok(tx)
     }
 
     /// Claims all in a short transaction of its own, as [`Fence::claim`] does for one.
@@ -249,15 +264,40 @@ pub async fn claim_forced(pool: &PgPool, resource: impl AsRef<str> + Send, token
     Ok(token_of(claimed))
 }
 
-async fn claim(connection: &mut PgConnection, args: &ClaimArgs) -> Result<bool, FenceError> {
-    let claimed: Option<i64> = sqlx::query_scalar(Fence::CLAIM_SQL)
-        .bind(&args.resource)
-        .bind(args.token)
-        .bind(&args.owner)
-        .fetch_optional(connection)
-        .await
-        .map_err(claim_statement)?;
-    Ok(claimed.is_some())
+/// The message that begins a transaction under several exclusive ownerships, as [`Fence::opening`] does under one. The
+/// server calls the function for one row after the other, so the claims are made in order.
+fn opening_of_all(fences: &[Fence], patience: Option<Duration>) -> Result<String, FenceError> {
+    let (mut resources, mut tokens, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    for fence in fences {
+        let ClaimArgs { resource, token, owner } = fence.claim_args()?;
+        resources.push(literal(&resource));
+        tokens.push(token.to_string());
+        owners.push(literal(&owner));
+    }
+    let patience = patience.map(|patience| format!("set local lock_timeout = {}; ", patience.as_millis()));
+    Ok(format!(
+        "set transaction isolation level read committed, read write; {}\
+         select stockade.claim(resource, token, owner) \
+         from unnest(array[{}], array[{}]::bigint[], array[{}]) as claims (resource, token, owner); begin",
+        patience.unwrap_or_default(),
+        resources.join(","),
+        tokens.join(","),
+        owners.join(","),
+    ))
+}
+
+/// The error of the claims of several fences, one of which was refused. The server does not say which.
+async fn one_refused(fences: &[Fence], pool: &PgPool) -> FenceError {
+    let mut refused = None;
+    for fence in fences {
+        match fence.refused(pool).await {
+            FenceError::Rejected { token, last } if last < token => {}
+            // An earlier claim of its own, or one of another owner with the same token.
+            error @ FenceError::Rejected { token, last } if last == token => drop(refused.get_or_insert(error)),
+            error => return error,
+        }
+    }
+    refused.unwrap_or(FenceError::Sqlx(sqlx::Error::RowNotFound))
 }
 
 /// The highest token that a claim of this resource is compared with.

@@ -1,4 +1,4 @@
-use std::mem;
+use std::{mem, time::Duration};
 
 use sqlx::Connection as _;
 
@@ -36,8 +36,16 @@ impl Tx {
     /// # Errors
     ///
     /// [`CommitError`], which distinguishes "not applied" from "nobody can say".
-    #[tracing::instrument(name = "commit", level = "debug", skip_all)]
     pub async fn commit(self) -> Result<(), CommitError> {
+        if let Some(limit) = self.commit_and_tell().await? {
+            tokio::time::sleep(limit).await;
+        }
+        Ok(())
+    }
+
+    /// As [`Tx::commit`], without the wait after a lock was lost. Returns how long it would take.
+    #[tracing::instrument(name = "commit", level = "debug", skip_all)]
+    pub(super) async fn commit_and_tell(self) -> Result<Option<Duration>, CommitError> {
         if !self.inner.is_in_transaction() {
             self.invalidate_alone().await;
             return Err(CommitError::Ended);
@@ -50,8 +58,8 @@ impl Tx {
         self.apply().await
     }
 
-    /// [`Tx::commit`] of a transaction that the driver has not ended.
-    async fn apply(mut self) -> Result<(), CommitError> {
+    /// [`Tx::commit_and_tell`] of a transaction that the driver has not ended.
+    async fn apply(mut self) -> Result<Option<Duration>, CommitError> {
         if let Some(error) = self.refusal() {
             // If ROLLBACK fails, the connection ends, and the server rolls back.
             let _ = self.inner.rollback().await;
@@ -73,8 +81,8 @@ impl Tx {
             return Err(CommitError::Announce(error));
         }
         // A transaction that only read applies nothing, so no answer may say that it perhaps did.
-        let writes = self.fences.first().filter(|_| self.exclusive);
-        if let Some(Err(refused)) = writes.map(may_send) {
+        let writes = if self.exclusive { self.fences.as_slice() } else { &[] };
+        if let Err(refused) = may_send(writes, &self.routes) {
             let _ = self.inner.rollback().await;
             self.invalidations.retract(intent).await;
             return Err(refused);
@@ -83,7 +91,7 @@ impl Tx {
             Some(rows) => self.inner.commit().await.map(|()| rows).map_err(commit_statement),
             None => outbox::write_and_commit(self.inner, &self.invalidations.rows(None)).await,
         };
-        let answered = writes.filter(|_| !matches!(committed, Err(CommitError::Unknown(_)))).map(Answered);
+        let answered = (!matches!(committed, Err(CommitError::Unknown(_)))).then(|| Answered(writes));
         let written = match committed {
             Ok(written) => written,
             Err(error) => {
@@ -94,20 +102,18 @@ impl Tx {
                 return Err(error);
             }
         };
-        if !self.invalidations.is_empty() {
-            let left = self.invalidations.flush(intent).await;
-            // While all locks are held nobody else has read under one of them. A later holder reads the new value.
-            let lost = !self.fences.iter().all(|fence| fence.ownership.is_exclusive());
-            let heard_within = self.invalidations.heard_within(&left).filter(|_| lost);
-            drop(answered);
-            let flushed = written.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id);
-            self.pool.flushed(&flushed.collect::<Vec<_>>());
-            presence::look_for_relays(&self.database, &self.pool, self.invalidations.caches());
-            if let Some(limit) = heard_within {
-                tokio::time::sleep(limit).await;
-            }
+        if self.invalidations.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        let left = self.invalidations.flush(intent).await;
+        // While all locks are held nobody else has read under one of them. A later holder reads the new value.
+        let lost = !self.fences.iter().all(|fence| fence.ownership.is_exclusive());
+        let heard_within = self.invalidations.heard_within(&left).filter(|_| lost);
+        drop(answered);
+        let flushed = written.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id);
+        self.pool.flushed(&flushed.collect::<Vec<_>>());
+        presence::look_for_relays(&self.database, &self.pool, self.invalidations.caches());
+        Ok(heard_within)
     }
 
     /// Makes the invalidations of a transaction that has ended, in one of their own.
@@ -131,8 +137,7 @@ impl Tx {
 
     /// Why it may not be committed, as far as this is known before anything is sent.
     fn refusal(&mut self) -> Option<CommitError> {
-        let exclusive = self.fences.first().filter(|_| self.exclusive);
-        let is_downgraded = exclusive.is_some_and(|fence| fence.mode() != Mode::Write);
+        let is_downgraded = self.exclusive && self.fences.iter().any(|fence| fence.mode() != Mode::Write);
         self.refused.take().or_else(|| is_downgraded.then_some(CommitError::Downgraded))
     }
 
@@ -148,28 +153,32 @@ impl Tx {
     }
 }
 
-/// A write whose COMMIT was answered. Dropping this allows the lock to be downgraded and handed over again: either the
+/// A write whose COMMIT was answered. Dropping this allows its locks to be downgraded and handed over again: either the
 /// caches have been told, or the future that would have told them was dropped.
-struct Answered<'a>(&'a Fence);
+struct Answered<'a>(&'a [Fence]);
 
 impl Drop for Answered<'_> {
     fn drop(&mut self) {
-        self.0.ownership.commits.answered();
+        for fence in self.0 {
+            fence.ownership.commits.answered();
+        }
     }
 }
 
-/// Whether COMMIT may be sent. From here until [`Answered`] is dropped the lock is neither downgraded nor handed over.
-/// It may have been before, so that is checked first: once the request has been told of a commit, nobody can say that
-/// nothing was applied.
-fn may_send(fence: &Fence) -> Result<(), CommitError> {
-    if !fence.ownership.commits.sent() {
-        return Err(CommitError::Downgraded);
-    }
-    if !fence.commit_started() {
-        fence.ownership.commits.answered();
-        return Err(CommitError::Closed);
-    }
-    Ok(())
+/// Whether COMMIT may be sent under these ownerships, and for the requests of these route locks. From here until
+/// [`Answered`] is dropped the locks are neither downgraded nor handed over. They may have been before, so that is
+/// checked first: once a request has been told of a commit, nobody can say that nothing was applied.
+fn may_send(fences: &[Fence], routes: &[Fence]) -> Result<(), CommitError> {
+    let sent = fences.iter().take_while(|fence| fence.ownership.commits.sent()).count();
+    let refused = if sent < fences.len() {
+        CommitError::Downgraded
+    } else if !fences.iter().chain(routes).all(Fence::commit_started) {
+        CommitError::Closed
+    } else {
+        return Ok(());
+    };
+    drop(Answered(&fences[..sent]));
+    Err(refused)
 }
 
 async fn add_ids(ids: &[(Bloom, Key)]) -> Result<(), CacheError> {

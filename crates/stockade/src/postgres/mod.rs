@@ -58,6 +58,7 @@ mod begin;
 mod claim;
 mod commit;
 mod error;
+mod group_commit;
 mod install;
 mod invalidations;
 mod new_run;
@@ -81,6 +82,7 @@ mod wanted;
 
 pub use claim::{ClaimArgs, claim_forced};
 pub use error::{CommitError, FenceError, RelayError, WriteError};
+pub use group_commit::{GroupCommit, GroupWrite};
 pub use install::{SCHEMA, SCHEMA_VERSION, install};
 pub use options::{Timeouts, options};
 pub use prune::{PRUNE_PAUSE, Pruned, prune_floor, prune_rows};

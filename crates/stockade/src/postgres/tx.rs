@@ -10,7 +10,6 @@ use super::{CommitError, FenceError, begin, invalidations::Invalidations, regist
 use crate::{
     Fence, Resource,
     cache::{Bloom, Cache, Invalidator},
-    lock::Mode,
     resource::Key,
 };
 
@@ -27,6 +26,8 @@ pub struct Tx {
     pub(super) inner: Transaction<'static, Postgres>,
     /// In lock order. Empty for a transaction without a lock.
     pub(super) fences: Vec<Fence>,
+    /// The route locks of the requests that it is committed for, if their handlers do not commit it themselves.
+    pub(super) routes: Vec<Fence>,
     /// Whether the fences were exclusive when the transaction began.
     pub(super) exclusive: bool,
     pub(super) database: PgPool,
@@ -48,18 +49,17 @@ impl Tx {
     ///
     /// [`FenceError::Schema`], [`FenceError::Sqlx`].
     pub async fn unfenced(pool: &PgPool) -> Result<Self, FenceError> {
-        Self::start(pool, Vec::new()).await
+        Self::start(pool).await
     }
 
     /// Begins without a claim. It names the isolation level, because a database may default to another one, under which
     /// every statement would read from the snapshot of the first.
-    pub(super) async fn start(pool: &PgPool, fences: Vec<Fence>) -> Result<Self, FenceError> {
+    pub(super) async fn start(pool: &PgPool) -> Result<Self, FenceError> {
         let state = PoolState::of(pool);
         let begin = "begin isolation level read committed read write".to_owned();
         state.check_schema(pool).await?;
         let inner = begin::begin(pool, &state, begin).await.map_err(FenceError::Sqlx)?;
-        let exclusive = fences.first().is_some_and(|fence| fence.mode() == Mode::Write);
-        Ok(Self::begun(pool, state, inner, fences, exclusive))
+        Ok(Self::begun(pool, state, inner, Vec::new(), false))
     }
 
     pub(super) fn begun(
@@ -72,6 +72,7 @@ impl Tx {
         Self {
             inner,
             fences,
+            routes: Vec::new(),
             exclusive,
             database: pool.clone(),
             pool: state,

@@ -1,0 +1,377 @@
+//! Changes under different locks that share a transaction.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use sqlx::{PgPool, query, query_scalar};
+use stockade::{
+    Cache, Fence, Guard, Locks,
+    lock::{Force, Mode},
+    postgres::{CommitError, FenceError, GroupCommit, GroupWrite, Tx, WriteError},
+};
+use stockade_testbed::PostgresServer;
+use tokio::{
+    sync::Semaphore,
+    task::{JoinHandle, JoinSet},
+};
+
+use super::{
+    Sku,
+    cached::{self, release},
+    claim, database, until,
+};
+
+const SKUS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// Takes units from stock. The answer is the id of the transaction.
+#[derive(Clone)]
+struct Take {
+    /// Transactions that have begun wait for a permit.
+    gate: Arc<Semaphore>,
+    /// Whether the next call panics.
+    panics: Arc<AtomicBool>,
+    stocks: Cache<Sku, i32>,
+}
+
+/// Fewer answers than changes.
+const NO_ANSWER: i32 = 0;
+
+impl GroupWrite for Take {
+    type Change = i32;
+    type Answer = String;
+
+    async fn write(&self, tx: &mut Tx, changes: &[(Fence, i32)]) -> Result<Vec<String>, sqlx::Error> {
+        self.gate.acquire().await.unwrap().forget();
+        assert!(!self.panics.swap(false, Ordering::AcqRel), "told to panic");
+        let mut answers = Vec::new();
+        for (fence, units) in changes {
+            let key = fence.key().as_str().to_owned();
+            let (_, sku) = key.split_once(':').unwrap();
+            let sku = SKUS.into_iter().find(|known| *known == sku).unwrap();
+            let take = query_scalar(
+                "update stock set quantity = quantity - $2 where sku = $1 returning pg_current_xact_id()::text",
+            );
+            let id = take.bind(sku).bind(units).fetch_one(&mut **tx).await?;
+            tx.invalidate(&self.stocks, &Sku(sku));
+            answers.extend((*units != NO_ANSWER).then_some(id));
+        }
+        Ok(answers)
+    }
+}
+
+struct World {
+    pool: PgPool,
+    locks: Locks,
+    take: Take,
+    groups: GroupCommit<Take>,
+}
+
+type Answer = JoinHandle<Result<String, WriteError>>;
+
+impl World {
+    /// Ten units of each SKU.
+    async fn start() -> (PostgresServer, Self) {
+        let (postgres, pool) = database().await;
+        (postgres, Self::of(pool, Locks::memory()).await)
+    }
+
+    async fn of(pool: PgPool, locks: Locks) -> Self {
+        sqlx::raw_sql(
+            "insert into stock select sku, 10 from unnest(array['b', 'c', 'd', 'e', 'f']) as other (sku);
+             alter table stock add check (quantity >= 0)",
+        )
+        .execute(&pool)
+        .await
+        .unwrap();
+        let from = pool.clone();
+        let load = move |sku: Sku| {
+            let from = from.clone();
+            async move { query_scalar("select quantity from stock where sku = $1").bind(sku.0).fetch_optional(&from).await }
+        };
+        let take = Take {
+            gate: Arc::new(Semaphore::new(0)),
+            panics: Arc::default(),
+            stocks: Cache::memory().loader(load).build(),
+        };
+        let groups = GroupCommit::new(&pool, take.clone());
+        Self { pool, locks, take, groups }
+    }
+
+    async fn lock(&self, sku: &'static str) -> Guard {
+        self.locks.write(&Sku(sku)).acquire().await.unwrap()
+    }
+
+    /// Asks for a change under this lock.
+    fn ask(&self, guard: &Guard, units: i32) -> Answer {
+        let (groups, fence) = (self.groups.clone(), guard.fence().clone());
+        tokio::spawn(async move { groups.write(&fence, units).await })
+    }
+
+    /// Two changes whose transactions have begun: those asked for next form a group.
+    async fn busy(&self) -> Busy {
+        let guards = [self.lock("a").await, self.lock("b").await];
+        let answers = [self.ask(&guards[0], 1), self.ask(&guards[1], 1)];
+        self.stand(0, 2).await;
+        Busy { _guards: guards, answers }
+    }
+
+    /// Waits until so many changes wait while so many groups are under way.
+    async fn stand(&self, waiting: usize, under_way: usize) {
+        let stand = format!("GroupCommit {{ waiting: {waiting}, under_way: {under_way} }}");
+        until(async || format!("{:?}", self.groups) == stand).await;
+    }
+
+    /// Asks for a unit of each of c, d, e and f, which are then one group.
+    async fn group(&self) -> [(Guard, Answer); 4] {
+        let mut group = Vec::new();
+        for sku in ["c", "d", "e", "f"] {
+            let guard = self.lock(sku).await;
+            let answer = self.ask(&guard, 1);
+            group.push((guard, answer));
+        }
+        self.stand(4, 2).await;
+        group.try_into().unwrap()
+    }
+
+    fn open(&self) {
+        self.take.gate.add_permits(1_000);
+    }
+
+    async fn quantities(&self) -> Vec<i32> {
+        query_scalar("select quantity from stock order by sku").fetch_all(&self.pool).await.unwrap()
+    }
+}
+
+struct Busy {
+    _guards: [Guard; 2],
+    answers: [Answer; 2],
+}
+
+impl Busy {
+    async fn end(self) -> [String; 2] {
+        let [one, other] = self.answers;
+        [one.await.unwrap().unwrap(), other.await.unwrap().unwrap()]
+    }
+}
+
+#[tokio::test]
+async fn changes_that_wait_share_a_transaction() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    assert_eq!(*world.take.stocks.get(&Sku("c")).await.unwrap().value.unwrap(), 10);
+    world.open();
+    let mut ids = JoinSet::new();
+    for (guard, answer) in group {
+        ids.spawn(async move { (answer.await.unwrap().unwrap(), guard).0 });
+    }
+    let mut ids = ids.join_all().await;
+    ids.dedup();
+    let [one, other] = busy.end().await;
+    assert_eq!(ids.len(), 1, "the changes were spread over {ids:?}");
+    assert!(ids[0] != one && ids[0] != other && one != other);
+    assert_eq!(world.quantities().await, [9; 6]);
+    assert_eq!(*world.take.stocks.get(&Sku("c")).await.unwrap().value.unwrap(), 9);
+    world.stand(0, 0).await;
+}
+
+/// The others of the group are applied, once each, and this one fails.
+async fn only_c_fails(ask: impl AsyncFnOnce(&World, [(Guard, Answer); 4]) -> [(Guard, Answer); 4]) -> WriteError {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    let [c, others @ ..] = ask(&world, group).await;
+    world.open();
+    for (_guard, answer) in others {
+        answer.await.unwrap().unwrap();
+    }
+    busy.end().await;
+    let error = c.1.await.unwrap().unwrap_err();
+    assert_eq!(error.applied(), Some(false), "{error:?}");
+    assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
+    error
+}
+
+#[tokio::test]
+async fn a_claim_that_is_refused_refuses_its_own_change_only() {
+    let error = only_c_fails(async |world, group| {
+        assert!(claim(&mut world.pool.acquire().await.unwrap(), "stock:c", 1 << 52, "another").await);
+        group
+    })
+    .await;
+    assert!(matches!(error, WriteError::Fence(FenceError::Rejected { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
+    let (hold, held) = tokio::sync::oneshot::channel();
+    let error = only_c_fails(async move |world, group| {
+        let mut holder = world.pool.begin().await.unwrap();
+        query("select from stock where sku = 'c' for update").execute(&mut *holder).await.unwrap();
+        hold.send(holder).unwrap();
+        group
+    })
+    .await;
+    assert!(matches!(error, WriteError::Statement(_)), "{error:?}");
+    drop(held.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_change_that_breaks_a_constraint_fails_alone() {
+    let error = only_c_fails(async |world, [(guard, c), d, e, f]| {
+        c.abort();
+        let too_many = world.ask(&guard, 11);
+        world.stand(5, 2).await;
+        [(guard, too_many), d, e, f]
+    })
+    .await;
+    assert!(matches!(error, WriteError::Statement(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_change_without_an_answer_fails_alone() {
+    let error = only_c_fails(async |world, [(guard, c), d, e, f]| {
+        c.abort();
+        let without = world.ask(&guard, NO_ANSWER);
+        world.stand(5, 2).await;
+        [(guard, without), d, e, f]
+    })
+    .await;
+    assert!(error.to_string().contains("a statement failed"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_change_whose_lock_is_lost_while_it_waits_is_not_made() {
+    let error = only_c_fails(async |world, group| {
+        world.locks.force_release("stock:c", Force::Now).await.unwrap();
+        until(async || !group[0].0.fence().is_held()).await;
+        group
+    })
+    .await;
+    assert!(matches!(error, WriteError::Fence(FenceError::Lost(_))), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_downgraded_before_the_commit_refuses_its_own_change_only() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
+    // The busy ones end, and the group has begun when c is downgraded.
+    world.take.gate.add_permits(2);
+    busy.end().await;
+    world.stand(0, 1).await;
+    let reader = c.downgrade().await.unwrap();
+    assert_eq!(reader.mode(), Mode::Read);
+    world.open();
+    for answer in [of_d, of_e, of_f] {
+        answer.await.unwrap().unwrap();
+    }
+    let error = of_c.await.unwrap().unwrap_err();
+    assert_eq!(error.applied(), Some(false), "{error:?}");
+    assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
+}
+
+#[tokio::test]
+async fn a_change_that_nobody_waits_for_any_more_is_not_made() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let [(_c, of_c), others @ ..] = world.group().await;
+    of_c.abort();
+    assert!(of_c.await.unwrap_err().is_cancelled());
+    world.open();
+    for (_guard, answer) in others {
+        answer.await.unwrap().unwrap();
+    }
+    busy.end().await;
+    assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
+}
+
+#[tokio::test]
+async fn two_changes_of_one_resource_have_a_transaction_each() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let c = world.lock("c").await;
+    let answers = [world.ask(&c, 1), world.ask(&c, 1), world.ask(&c, 1)];
+    world.stand(3, 2).await;
+    world.open();
+    let mut ids = Vec::new();
+    for answer in answers {
+        ids.push(answer.await.unwrap().unwrap());
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+    busy.end().await;
+    assert_eq!(world.quantities().await, [9, 9, 7, 10, 10, 10]);
+}
+
+#[tokio::test]
+async fn a_panic_is_the_end_of_its_group_and_of_no_other() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    world.take.gate.add_permits(2);
+    busy.end().await;
+    world.take.panics.store(true, Ordering::Release);
+    world.open();
+    for (_guard, answer) in group {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Commit(CommitError::Unknown(sqlx::Error::WorkerCrashed))), "{error:?}");
+    }
+    world.stand(0, 0).await;
+    let c = world.lock("c").await;
+    world.groups.write(&c.fence(), 1).await.unwrap();
+    assert_eq!(world.quantities().await, [9, 9, 9, 10, 10, 10]);
+}
+
+#[tokio::test]
+async fn a_shared_lock_writes_nothing() {
+    let (_server, world) = World::start().await;
+    world.open();
+    let reader = world.locks.read(&Sku("c")).acquire().await.unwrap();
+    let error = world.groups.write(&reader.fence(), 1).await.unwrap_err();
+    assert!(matches!(error, WriteError::Fence(FenceError::Shared(Mode::Read))), "{error:?}");
+    assert_eq!(world.quantities().await, [10; 6]);
+}
+
+#[tokio::test]
+async fn a_pool_without_connections_fails_those_that_wait_behind_a_group_too() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    let (closed, ()) = tokio::join!(world.pool.close(), async { world.open() });
+    let () = closed;
+    busy.end().await;
+    for (_guard, answer) in group {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Fence(FenceError::Sqlx(sqlx::Error::PoolClosed))), "{error:?}");
+    }
+    world.stand(0, 0).await;
+}
+
+#[tokio::test]
+async fn nobody_knows_of_any_change_of_a_group_whose_commit_is_not_answered() {
+    let held = cached::World::start().await;
+    let world = World::of(held.pool.clone(), held.redis.locks().await).await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    world.take.gate.add_permits(2);
+    busy.end().await;
+    let holder = held.hold_commits().await;
+    world.open();
+    held.committing().await;
+    query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event = 'advisory'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    for (guard, answer) in group {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Commit(CommitError::Unknown(_))), "{error:?}");
+        assert!(guard.downgrade().await.is_err(), "the commit may still be applied, and a reader would not see it");
+    }
+    release(holder).await;
+    drop(world);
+    held.end().await;
+}
