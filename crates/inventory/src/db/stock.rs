@@ -110,6 +110,42 @@ pub async fn update(
     change(connection, SQL, sku, quantity, line).await
 }
 
+/// Does what [`update`] does for these SKUs, no two of which are equal. Returns their stock in any order. A SKU without a
+/// row is left out.
+///
+/// # Errors
+///
+/// The error of the database.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.update_all"))]
+pub async fn update_all(
+    connection: &mut PgConnection,
+    changes: &[(&Sku, Quantity, &Line<'_>)],
+) -> Result<Vec<Stock>, sqlx::Error> {
+    let tokens: Result<Vec<_>, _> = changes.iter().map(|(_, _, line)| i64::try_from(line.fencing_token)).collect();
+    sqlx::query_as(
+        "with changed as (
+             update stock set quantity = wanted.quantity, version = nextval('stock_version'), updated_at = now()
+             from unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])
+                 as wanted (sku, quantity, kind, delta, reference, fencing_token)
+             where stock.sku = wanted.sku
+             returning stock.*, wanted.kind, wanted.delta, wanted.reference, wanted.fencing_token
+         ), line as (
+             insert into movement (sku, kind, delta, quantity, version, reference, fencing_token)
+             select sku, kind, delta, quantity, version, reference, fencing_token from changed
+             where delta is not null
+         )
+         select sku, quantity, version, updated_at from changed",
+    )
+    .bind(changes.iter().map(|(sku, _, _)| sku.as_str()).collect::<Vec<_>>())
+    .bind(changes.iter().map(|(_, quantity, _)| quantity.get()).collect::<Vec<_>>())
+    .bind(changes.iter().map(|(_, _, line)| line.kind.as_str()).collect::<Vec<_>>())
+    .bind(changes.iter().map(|(_, _, line)| line.delta.map(Delta::get)).collect::<Vec<_>>())
+    .bind(changes.iter().map(|(_, _, line)| line.reference.map(Reference::as_str)).collect::<Vec<_>>())
+    .bind(tokens.map_err(undecodable)?)
+    .fetch_all(connection)
+    .await
+}
+
 /// Removes `sku`, which must exist, and writes the line into the ledger. Returns the version that the removal takes.
 ///
 /// # Errors

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use axum::{http::StatusCode, response::Response};
 use stockade::postgres::Tx;
 
@@ -26,44 +28,51 @@ struct Kept {
     fingerprint: Fingerprint,
 }
 
+/// The same key came with another request.
+pub(super) const MISMATCH: ProblemType = ProblemType::IdempotencyMismatch;
+
 impl Memory {
     pub(super) fn new(kind: Kind, key: Option<IdempotencyKey>, target: &Target, body: &[u8]) -> Self {
         Self { kind, kept: key.map(|key| Kept { key, fingerprint: target.fingerprint(body) }) }
     }
 
+    fn key(&self) -> Option<&str> {
+        self.kept.as_ref().map(|kept| kept.key.as_str())
+    }
+
+    /// The earlier answers to these requests, by key.
+    pub(super) async fn find(tx: &mut Tx, memories: &[&Self]) -> Result<HashMap<String, Stored>, sqlx::Error> {
+        let keys: Vec<_> = memories.iter().filter_map(|memory| memory.key()).collect();
+        if keys.is_empty() { Ok(HashMap::new()) } else { db::idempotency::find(tx, &keys).await }
+    }
+
     /// The earlier answer to this request.
-    pub(super) async fn find(&self, tx: &mut Tx) -> Result<Option<Stored>, Problem> {
-        let Some(Kept { key, .. }) = &self.kept else { return Ok(None) };
-        Ok(db::idempotency::find(tx, key.as_str()).await?)
+    pub(super) fn among(&self, earlier: &HashMap<String, Stored>) -> Result<Option<Stored>, Problem> {
+        let Some(kept) = &self.kept else { return Ok(None) };
+        match earlier.get(kept.key.as_str()) {
+            Some(stored) if stored.fingerprint == kept.fingerprint => Ok(Some(stored.clone())),
+            Some(_) => Err(MISMATCH.into()),
+            None => Ok(None),
+        }
     }
 
-    /// Gives the answer again that [`Memory::find`] found.
-    pub(super) fn answer_again(&self, stored: Stored) -> Result<Response, Problem> {
-        if self.kept.as_ref().is_none_or(|kept| kept.fingerprint != stored.fingerprint) {
-            return Err(ProblemType::IdempotencyMismatch.into());
-        }
-        metrics::movement(self.kind, Outcome::Replayed);
-        Ok(replay(stored))
+    /// Gives the answer again that [`Memory::among`] found.
+    pub(super) fn answer_again(kind: Kind, stored: Stored) -> Response {
+        metrics::movement(kind, Outcome::Replayed);
+        replay(stored)
     }
 
-    /// The answer, which the transaction also keeps if the request has a key.
-    pub(super) async fn keep(
-        self,
-        tx: &mut Tx,
-        app: &App,
-        status: StatusCode,
-        body: String,
-    ) -> Result<Stored, Problem> {
-        let status = status.as_u16();
-        let Some(Kept { key, fingerprint }) = self.kept else {
-            return Ok(Stored { fingerprint: Fingerprint::default(), status, body });
-        };
-        let stored = Stored { fingerprint, status, body };
-        if !db::idempotency::insert(tx, key.as_str(), &stored, app.limits.idempotency_ttl).await? {
-            // Requests for the same SKU wait for each other, so the other one was for another SKU.
-            return Err(ProblemType::IdempotencyMismatch.into());
-        }
-        Ok(stored)
+    /// The answer to this request.
+    pub(super) fn stored(&self, status: StatusCode, body: String) -> Stored {
+        let fingerprint = self.kept.as_ref().map_or_else(Fingerprint::default, |kept| kept.fingerprint);
+        Stored { fingerprint, status: status.as_u16(), body }
+    }
+
+    /// Keeps the answers to those of the requests that have a key. Returns false if another request was answered under
+    /// one of the keys first: requests for the same SKU wait for each other, so that one was for another SKU.
+    pub(super) async fn keep(tx: &mut Tx, app: &App, answers: &[(&Self, &Stored)]) -> Result<bool, sqlx::Error> {
+        let answers: Vec<_> = answers.iter().filter_map(|(memory, stored)| Some((memory.key()?, *stored))).collect();
+        Ok(answers.is_empty() || db::idempotency::insert(tx, &answers, app.limits.idempotency_ttl).await?)
     }
 
     /// Answers a refusal on business grounds. With an Idempotency-Key the refusal is kept, and so committed, as a
@@ -75,15 +84,20 @@ impl Memory {
         problem: &Problem,
         request_id: &RequestId,
     ) -> Result<Response, Problem> {
-        let (kind, remembered) = (self.kind, self.kept.is_some());
-        // A replay repeats this body to the byte, so it keeps the id of the request that was refused.
-        let stored = self.keep(&mut tx, app, problem.status(), problem.document(Some(request_id))).await?;
-        if remembered {
+        let stored = self.refusal(problem, request_id);
+        if self.kept.is_none() {
+            tx.rollback().await?;
+        } else if Self::keep(&mut tx, app, &[(&self, &stored)]).await? {
             tx.commit().await?;
         } else {
-            tx.rollback().await?;
+            return Err(MISMATCH.into());
         }
-        metrics::movement(kind, Outcome::Refused);
+        metrics::movement(self.kind, Outcome::Refused);
         Ok(answer(stored))
+    }
+
+    /// The answer of a refusal. A replay repeats it to the byte, so it has the id of the request that was refused.
+    pub(super) fn refusal(&self, problem: &Problem, request_id: &RequestId) -> Stored {
+        self.stored(problem.status(), problem.document(Some(request_id)))
     }
 }

@@ -1,5 +1,6 @@
 //! The public port: its routes, their requests and their answers.
 
+mod adjusting;
 mod adjustments;
 mod error;
 mod flash;

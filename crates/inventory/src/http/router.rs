@@ -1,12 +1,17 @@
 use std::time::Duration;
 
-use axum::{Router, middleware::from_fn_with_state};
-use stockade::route_lock::{OnStoreError, RouteLock};
+use axum::{Extension, Router, middleware::from_fn_with_state};
+use stockade::{
+    postgres::GroupCommit,
+    route_lock::{OnStoreError, RouteLock},
+};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Problem, ProblemType, adjustments, flash, health,
+    Problem, ProblemType,
+    adjusting::Adjusting,
+    adjustments, flash, health,
     json::BODY_LIMIT,
     lab, movements,
     openapi::Api,
@@ -34,12 +39,15 @@ pub fn app(app: App) -> Router {
     let both = RouteLock::write_all(&app.locks, |transfer: Transfer| transfer.keys())
         .wait(app.limits.lock_wait)
         .body_limit(BODY_LIMIT);
+    let adjusting = GroupCommit::new(&app.pg, Adjusting(app.clone()));
     let (answers, limit) = (app.answers, app.limits.request);
     // The one list of routes: the router and the OpenAPI document are made of it.
     let routes = Api::new()
         .route("/stock", stock::collection())
         .locked("/stock/{sku}", stock::member(), |methods| methods.route_layer(lock.clone()))
-        .locked("/stock/{sku}/adjustments", [adjustments::endpoint()], |methods| methods.route_layer(lock))
+        .locked("/stock/{sku}/adjustments", [adjustments::endpoint()], |methods| {
+            methods.route_layer(lock).layer(Extension(adjusting))
+        })
         .route("/stock/{sku}/movements", [movements::endpoint()])
         .locked("/flash/{sku}", [flash::opening()], |methods| methods.route_layer(opening))
         .route("/flash/{sku}", flash::endpoints())

@@ -20,7 +20,7 @@ use super::{
     idempotency::{IdempotencyKey, Target, answer},
     json,
     ledger::{commit, line},
-    memory::Memory,
+    memory::{MISMATCH, Memory},
     openapi::{self, Endpoint, Header, Operation, Takes},
 };
 use crate::{
@@ -108,9 +108,10 @@ pub(super) async fn transfer(
     let memory = Memory::new(Kind::Transfer, key, &target, &body.bytes);
     let Asked { from, to, quantity: units, reference } = body.value;
     let mut tx = fences.begin(&app.pg).await?;
-    if let Some(stored) = memory.find(&mut tx).await? {
+    let earlier = Memory::find(&mut tx, &[&memory]).await?;
+    if let Some(stored) = memory.among(&earlier)? {
         tx.rollback().await?;
-        return memory.answer_again(stored);
+        return Ok(Memory::answer_again(Kind::Transfer, stored));
     }
     let skus = [from, to];
     let old = both(db::stock::find_all(&mut *tx, &skus).await?, &skus)?;
@@ -130,7 +131,10 @@ pub(super) async fn transfer(
     let [from, to] = changed.as_slice() else { return Err(ProblemType::Internal.into()) };
     let fencing_tokens = skus.iter().map(Sku::as_str).zip(fences.tokens().map(|token| token.get())).collect();
     let body = json::to_string(&Transferred { from, to, fencing_tokens })?;
-    let stored = memory.keep(&mut tx, &app, StatusCode::OK, body).await?;
+    let stored = memory.stored(StatusCode::OK, body);
+    if !Memory::keep(&mut tx, &app, &[(&memory, &stored)]).await? {
+        return Err(MISMATCH.into());
+    }
     commit(tx, &app, &skus, Kind::Transfer).await?;
     Ok((fences, answer(stored)).into_response())
 }

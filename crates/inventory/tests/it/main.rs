@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod access;
+mod adjustments;
 mod admin_cache;
 mod attacks;
 mod bad_input;

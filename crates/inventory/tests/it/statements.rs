@@ -1,6 +1,6 @@
 //! Every statement of the service on a migrated database: its parameters fit the columns, and its rows can be read.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use inventory::{
     db::{
@@ -75,6 +75,21 @@ async fn the_statements_on_the_ledger_fit_its_table() {
     let adjusted = line(Kind::Adjustment, -4, Some(&reference));
     let changed = stock::update(&mut connection, &sku("A"), quantity(1), &adjusted).await.unwrap();
     let removed = stock::delete(&mut connection, &sku("A"), &line(Kind::Delete, -1, None)).await.unwrap();
+    // These have lines of other SKUs.
+    for other in ["B", "C"] {
+        stock::insert(&mut connection, &sku(other), quantity(5), &set).await.unwrap();
+    }
+    let same = line(Kind::Adjustment, 0, None);
+    let (a, b, c) = (sku("A"), sku("B"), sku("C"));
+    let changes = [(&a, quantity(7), &adjusted), (&c, quantity(5), &same), (&b, quantity(1), &adjusted)];
+    let mut at_once = stock::update_all(&mut connection, &changes).await.unwrap();
+    at_once.sort_by(|one, other| one.sku.as_str().cmp(other.sku.as_str()));
+    assert_eq!(at_once.iter().map(|stock| stock.quantity.get()).collect::<Vec<_>>(), [1, 5], "A is gone");
+    assert_eq!(movement::page(&pool, &c, None, 9).await.unwrap().len(), 1, "a change by nothing has no line");
+    let of_b = &movement::page(&pool, &b, None, 9).await.unwrap()[0];
+    assert_eq!((of_b.kind.as_str(), of_b.delta, of_b.quantity), ("adjustment", -4, 1));
+    assert_eq!((of_b.reference.as_deref(), of_b.fencing_token), (Some("order 7"), Some(9)));
+    assert_eq!(u64::try_from(of_b.version).unwrap(), at_once[0].version);
 
     let lines = movement::page(&pool, &sku("A"), None, 9).await.unwrap();
     let versions = lines.iter().map(|line| u64::try_from(line.version).unwrap()).collect::<Vec<_>>();
@@ -94,17 +109,22 @@ async fn the_statements_on_kept_answers_fit_their_table() {
     let answer = |status| Stored { fingerprint: [7; 32], status, body: "{}".to_owned() };
     let ttl = Duration::from_secs(3_600);
 
-    assert_eq!(idempotency::find(&mut connection, "key").await.unwrap(), None);
-    assert!(idempotency::insert(&mut connection, "key", &answer(200), ttl).await.unwrap());
-    assert!(!idempotency::insert(&mut connection, "key", &answer(409), ttl).await.unwrap(), "the first answer stays");
-    assert_eq!(idempotency::find(&mut connection, "key").await.unwrap(), Some(answer(200)));
+    assert_eq!(idempotency::find(&mut connection, &["key"]).await.unwrap(), HashMap::new());
+    assert!(idempotency::insert(&mut connection, &[("key", &answer(200))], ttl).await.unwrap());
+    assert!(
+        !idempotency::insert(&mut connection, &[("key", &answer(409))], ttl).await.unwrap(),
+        "the first answer stays"
+    );
+    assert_eq!(idempotency::find(&mut connection, &["key"]).await.unwrap(), [("key".to_owned(), answer(200))].into());
 
     assert_eq!(idempotency::sweep(&pool, 9).await.unwrap(), 0);
     execute(&pool, "update idempotency set expires_at = now() - interval '1 s'").await;
-    assert_eq!(idempotency::find(&mut connection, "key").await.unwrap(), None);
-    assert!(idempotency::insert(&mut connection, "key", &answer(409), ttl).await.unwrap(), "an expired one gives way");
+    assert_eq!(idempotency::find(&mut connection, &["key"]).await.unwrap(), HashMap::new());
+    let (new, other) = (answer(409), answer(200));
+    let both = [("key", &new), ("other", &other)];
+    assert!(idempotency::insert(&mut connection, &both, ttl).await.unwrap(), "an expired one gives way");
     execute(&pool, "update idempotency set expires_at = now() - interval '1 s'").await;
-    assert_eq!(idempotency::sweep(&pool, 9).await.unwrap(), 1);
+    assert_eq!(idempotency::sweep(&pool, 9).await.unwrap(), 2);
 }
 
 #[tokio::test]

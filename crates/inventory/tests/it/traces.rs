@@ -109,8 +109,9 @@ async fn the_trace_of_a_caller_goes_on_through_lock_fence_statements_cache_and_f
     let hold = collector.child(&server, "lock.hold").await;
     assert_eq!(value(&hold.attributes, "token"), adjusted.json()["fencing_token"].to_string());
     assert!(wait.end_time_unix_nano <= hold.end_time_unix_nano, "{wait:?} {hold:?}");
+    let group = collector.child(&server, "group_commit").await;
     for name in ["fence", "sql", "commit"] {
-        let span = collector.child(&server, name).await;
+        let span = collector.child(&group, name).await;
         assert!(span.start_time_unix_nano >= hold.start_time_unix_nano, "{name} is under the lock");
     }
 

@@ -167,6 +167,7 @@ impl Tx {
     /// Begins a transaction that claims all of these, in their order and in one round trip. None of them is claimed if
     /// one is refused; the error is then [`FenceError::Sqlx`] with the state [`REFUSED`]. With `patience`, no statement
     /// of the transaction waits longer for a row.
+    #[tracing::instrument(name = "fence", level = "debug", skip_all)]
     pub(super) async fn under_all(
         pool: &PgPool,
         fences: Vec<Fence>,
@@ -191,7 +192,6 @@ impl MultiFence {
     /// # Errors
     ///
     /// [`FenceError`]; nothing was applied. If one claim is refused, the earlier claims are rolled back.
-    #[tracing::instrument(name = "fence", level = "debug", skip_all)]
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
         if let Some(reason) = self.loss() {
             return Err(FenceError::Lost(reason));

@@ -1,13 +1,16 @@
 use std::{
     collections::{HashSet, VecDeque},
-    fmt, io, iter, mem, slice,
+    fmt, io, iter, mem,
+    pin::pin,
+    slice,
     sync::Arc,
     time::Duration,
 };
 
 use parking_lot::Mutex;
 use sqlx::PgPool;
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::{runtime::Handle, sync::oneshot, time::timeout};
+use tracing::{Instrument, Span};
 
 use super::{CommitError, FenceError, Tx, WriteError, registry::PoolState};
 use crate::{
@@ -16,13 +19,14 @@ use crate::{
     lock::{Mode, handled},
 };
 
-/// How many groups are written at the same time: while one waits for a row or for the disk, the other goes on.
+/// How many groups are written at the same time: while one waits for the disk, the other goes on.
 const AT_ONCE: usize = 2;
 /// How many changes a group has at most.
 const MOST: usize = 64;
 /// How many changes wait at most. Further ones have a transaction of their own.
 const WAITING: usize = 1_024;
-/// How long a group waits for a row that another transaction holds.
+/// How long a group waits for a row that another transaction holds. A group that takes longer than this no longer keeps
+/// the next one from its place.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How changes are written that share a transaction: see [`GroupCommit`].
@@ -31,6 +35,8 @@ pub trait GroupWrite: Send + Sync + 'static {
     type Change: Send + Sync + 'static;
     /// What a caller gets if the transaction commits.
     type Answer: Send + 'static;
+    /// What a caller gets otherwise. [`WriteError`] will do.
+    type Error: From<WriteError> + Send + 'static;
 
     /// Makes these changes in `tx`, which holds the claims of all their fences, and returns an answer for each, in
     /// their order. No two are of one resource. A change that is refused on business grounds is left out, and its
@@ -43,26 +49,25 @@ pub trait GroupWrite: Send + Sync + 'static {
         &self,
         tx: &mut Tx,
         changes: &[(Fence, Self::Change)],
-    ) -> impl Future<Output = Result<Vec<Self::Answer>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, Self::Error>> + Send;
 }
 
 /// Group commit: writes under different locks that are asked for at the same time share a transaction.
 ///
 /// A transaction has a price that does not depend on what it changes: its messages, its plans, its commit. Callers of
 /// [`GroupCommit::write`] that arrive while two groups are under way form the next group, of 64 changes at most, and pay
-/// this price once. A caller that nobody is ahead of waits for nobody.
+/// this price once. A group that takes longer than 50 ms no longer keeps others waiting.
 ///
 /// What holds for a transaction of its own holds for each change of a group:
 ///
 /// - All fences are claimed before anything is read, and a claim that is refused refuses its own change only.
-/// - A change that fails, or that waits for a row for longer than 50 ms, is taken apart from the others: each is then
-///   written in a transaction of its own.
-/// - A change whose lock was lost, or whose request was answered as not applied, is not committed.
+/// - If a change fails, or waits for a row for longer than 50 ms, its group is rolled back, and each of its changes is
+///   made in a transaction of its own.
+/// - A change whose lock was lost while it waited, or whose request was answered as not applied, is not made.
 /// - If the database does not answer COMMIT, nobody knows whether the group was applied, and all of its callers get
 ///   [`CommitError::Unknown`].
 ///
-/// The caller keeps the lock until it has its answer. The changes share the connections of the pool, two at a time.
-/// Cheap to clone.
+/// The caller keeps the lock until it has its answer. Cheap to clone.
 pub struct GroupCommit<W: GroupWrite>(Arc<Shared<W>>);
 
 struct Shared<W: GroupWrite> {
@@ -70,7 +75,11 @@ struct Shared<W: GroupWrite> {
     pool: Arc<PoolState>,
     write: W,
     queue: Mutex<Queue<W>>,
+    /// How long a group keeps the next one from its place.
+    keeps_place: Duration,
 }
+
+type Change<W> = (Fence, <W as GroupWrite>::Change);
 
 /// The changes that wait, the oldest first, and the number of groups under way.
 struct Queue<W: GroupWrite> {
@@ -88,14 +97,21 @@ struct Waiting<W: GroupWrite> {
 struct Caller<W: GroupWrite> {
     /// The route lock of its request.
     route: Option<Fence>,
-    answer: oneshot::Sender<Result<W::Answer, WriteError>>,
+    /// The work of a group is part of the span of its first caller.
+    span: Span,
+    answer: oneshot::Sender<Result<W::Answer, W::Error>>,
 }
 
 impl<W: GroupWrite> GroupCommit<W> {
     /// Writes to this database.
     pub fn new(database: &PgPool, write: W) -> Self {
+        Self::keeping_places(database, write, PATIENCE)
+    }
+
+    pub(super) fn keeping_places(database: &PgPool, write: W, keeps_place: Duration) -> Self {
+        let (database, pool) = (database.clone(), PoolState::of(database));
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), under_way: 0 });
-        Self(Arc::new(Shared { database: database.clone(), pool: PoolState::of(database), write, queue }))
+        Self(Arc::new(Shared { database, pool, write, queue, keeps_place }))
     }
 
     /// Makes a change under an exclusive ownership, and returns once it is committed and the cached values are dropped.
@@ -105,23 +121,31 @@ impl<W: GroupWrite> GroupCommit<W> {
     ///
     /// # Errors
     ///
-    /// [`WriteError`], whose [`WriteError::applied`] says whether the change was applied. A panic of
-    /// [`GroupWrite::write`] is [`CommitError::Unknown`] for the callers of its group.
+    /// What [`GroupWrite::write`] returned, if it failed: nothing was applied. Otherwise what is made of a
+    /// [`WriteError`], whose [`WriteError::applied`] says whether the change was applied. If [`GroupWrite::write`]
+    /// panicked, that is [`CommitError::Unknown`].
     #[tracing::instrument(name = "group_commit", level = "debug", skip_all)]
-    pub async fn write(&self, fence: &Fence, change: W::Change) -> Result<W::Answer, WriteError> {
+    pub async fn write(&self, fence: &Fence, change: W::Change) -> Result<W::Answer, W::Error> {
         if let Some(reason) = fence.loss() {
-            return Err(FenceError::Lost(reason).into());
+            return Err(WriteError::from(FenceError::Lost(reason)).into());
         }
         if let mode @ (Mode::Read | Mode::Permit) = fence.mode() {
-            return Err(FenceError::Shared(mode).into());
+            return Err(WriteError::from(FenceError::Shared(mode)).into());
         }
         let (answer, answered) = oneshot::channel();
-        let waiting = Waiting { fence: fence.clone(), change, caller: Caller { route: handled(), answer } };
+        let waiting = Waiting {
+            fence: fence.clone(),
+            change,
+            caller: Caller { route: handled(), span: Span::current(), answer },
+        };
         if let Some(no_room) = self.0.wait(waiting) {
             self.0.settle(vec![no_room]).await;
         }
         // The task of the group has ended without an answer: it panicked, or its runtime ended.
-        answered.await.unwrap_or(Err(CommitError::Unknown(sqlx::Error::WorkerCrashed).into()))
+        answered.await.unwrap_or_else(|_| {
+            let unknown = CommitError::Unknown(sqlx::Error::WorkerCrashed);
+            Err(WriteError::from(unknown).into())
+        })
     }
 }
 
@@ -148,8 +172,12 @@ impl<W: GroupWrite> Shared<W> {
         // Without a runtime the place is dropped, and with it all that wait.
         if let Ok(runtime) = Handle::try_current() {
             let settle = async move {
-                let group = mem::take(&mut place.group);
-                place.shared.settle(group).await;
+                let (shared, group) = (Arc::clone(&place.shared), mem::take(&mut place.group));
+                let mut settling = pin!(shared.settle(group));
+                if timeout(shared.keeps_place, &mut settling).await.is_err() {
+                    drop(place);
+                    settling.await;
+                }
             };
             self.pool.tasks.spawn_on(settle, &runtime);
         }
@@ -158,80 +186,78 @@ impl<W: GroupWrite> Shared<W> {
     /// Writes the changes of a group, and answers its callers.
     async fn settle(&self, group: Vec<Waiting<W>>) {
         let (changes, mut callers): (Vec<_>, Vec<_>) = still_wanted(group).into_iter().unzip();
-        if changes.is_empty() {
-            return;
-        }
-        let error = match self.attempt(&changes, &callers).await {
-            Ok(written) => return self.answer(changes, callers, written),
-            Err(error) => error,
-        };
-        if of_all(&error).is_some() {
-            if let WriteError::Fence(_) = error {
-                // Those behind would wait as long for a connection, one group after the other.
-                callers.extend(self.queue.lock().waiting.drain(..).map(|waiting| waiting.caller));
+        let Some(span) = callers.first().map(|caller: &Caller<W>| caller.span.clone()) else { return };
+        match self.attempt(&changes, &callers).instrument(span).await {
+            Ok(written) => self.answer(changes, callers, written),
+            Err(Failure::Transaction(error)) if of_all(&error).is_some() => {
+                if let WriteError::Fence(_) = error {
+                    // Those behind would wait as long for a connection, one group after the other.
+                    callers.extend(self.queue.lock().waiting.drain(..).map(|waiting| waiting.caller));
+                }
+                for (caller, error) in callers.into_iter().zip(iter::from_fn(|| of_all(&error))) {
+                    caller.gets(Err(error.into()));
+                }
             }
-            for (caller, error) in callers.into_iter().zip(iter::from_fn(|| of_all(&error))) {
-                caller.fails(error);
+            Err(failure) if changes.len() == 1 => {
+                callers.into_iter().zip([failure]).for_each(|(caller, failure)| caller.gets(Err(failure.into())));
             }
-        } else if changes.len() == 1 {
-            callers.into_iter().zip([error]).for_each(|(caller, error)| caller.fails(error));
-        } else {
-            some_at_a_time(changes.into_iter().zip(callers).map(|(change, caller)| self.alone(change, caller))).await;
+            Err(_) => {
+                let apart = changes.into_iter().zip(callers).map(|(change, caller)| self.alone(change, caller));
+                some_at_a_time(apart).await;
+            }
         }
     }
 
     /// Makes a change in a transaction of its own.
-    async fn alone(&self, change: (Fence, W::Change), caller: Caller<W>) {
+    async fn alone(&self, change: Change<W>, caller: Caller<W>) {
         if caller.answer.is_closed() {
             return;
         }
-        match self.attempt(slice::from_ref(&change), slice::from_ref(&caller)).await {
+        let span = caller.span.clone();
+        match self.attempt(slice::from_ref(&change), slice::from_ref(&caller)).instrument(span).await {
             Ok(written) => self.answer(vec![change], vec![caller], written),
-            Err(error) => caller.fails(error),
+            Err(failure) => caller.gets(Err(failure.into())),
         }
     }
 
-    async fn attempt(
-        &self,
-        changes: &[(Fence, W::Change)],
-        callers: &[Caller<W>],
-    ) -> Result<Written<W::Answer>, WriteError> {
+    async fn attempt(&self, changes: &[Change<W>], callers: &[Caller<W>]) -> Result<Written<W>, Failure<W>> {
         let mut tx = match changes {
-            [(fence, _)] => fence.begin(&self.database).await?,
+            [(fence, _)] => fence.begin(&self.database).await,
             _ => {
-                Tx::under_all(&self.database, changes.iter().map(|(fence, _)| fence.clone()).collect(), Some(PATIENCE))
-                    .await?
+                let fences = changes.iter().map(|(fence, _)| fence.clone()).collect();
+                Tx::under_all(&self.database, fences, Some(PATIENCE)).await
             }
-        };
+        }
+        .map_err(WriteError::from)?;
         tx.routes = callers.iter().filter_map(|caller| caller.route.clone()).collect();
-        let answers = match self.write.write(&mut tx, changes).await {
-            Ok(answers) if answers.len() == changes.len() => answers,
-            outcome => {
-                let error = outcome.map_or_else(
-                    |error| error,
-                    |answers| {
-                        sqlx::Error::Protocol(format!(
-                            "{} answers to {} changes of a group",
-                            answers.len(),
-                            changes.len()
-                        ))
-                    },
-                );
+        let written = self.write.write(&mut tx, changes).await.map_err(Failure::Write);
+        let written = written.and_then(|answers| match answers.len() {
+            many if many == changes.len() => Ok(answers),
+            many => {
+                let error = format!("{many} answers to {} changes of a group", changes.len());
+                Err(WriteError::from(sqlx::Error::Protocol(error)).into())
+            }
+        });
+        match written {
+            Ok(answers) => {
+                let heard_within = tx.commit_and_tell().await.map_err(WriteError::from)?;
+                Ok(Written { answers, heard_within })
+            }
+            Err(failure) => {
                 // Gives the rows back before the changes are made one by one. If it fails, the connection ends.
                 let _ = tx.rollback().await;
-                return Err(error.into());
+                Err(failure)
             }
-        };
-        Ok(Written { answers, heard_within: tx.commit_and_tell().await? })
+        }
     }
 
     /// Gives the callers their answers. A caller whose lock was lost before the cached values were dropped gets its
     /// answer when every process has heard of the write.
-    fn answer(&self, changes: Vec<(Fence, W::Change)>, callers: Vec<Caller<W>>, written: Written<W::Answer>) {
+    fn answer(&self, changes: Vec<Change<W>>, callers: Vec<Caller<W>>, written: Written<W>) {
         let mut late = Vec::new();
         for (((fence, _), caller), answer) in changes.into_iter().zip(callers).zip(written.answers) {
             if written.heard_within.is_none() || fence.ownership.is_exclusive() {
-                caller.gets(answer);
+                caller.gets(Ok(answer));
             } else {
                 late.push((caller, answer));
             }
@@ -239,7 +265,7 @@ impl<W: GroupWrite> Shared<W> {
         if let Some(limit) = written.heard_within.filter(|_| !late.is_empty()) {
             self.pool.tasks.spawn(async move {
                 tokio::time::sleep(limit).await;
-                late.into_iter().for_each(|(caller, answer)| caller.gets(answer));
+                late.into_iter().for_each(|(caller, answer)| caller.gets(Ok(answer)));
             });
         }
     }
@@ -266,16 +292,21 @@ impl<W: GroupWrite> Queue<W> {
     }
 }
 
-/// The changes whose callers are still there and hold their lock, in the order in which all processes claim: two
-/// transactions never wait for each other's fences.
-fn still_wanted<W: GroupWrite>(mut group: Vec<Waiting<W>>) -> Vec<((Fence, W::Change), Caller<W>)> {
+/// The changes that may still be made, in the order in which all processes claim: two transactions never wait for each
+/// other's fences.
+fn still_wanted<W: GroupWrite>(mut group: Vec<Waiting<W>>) -> Vec<(Change<W>, Caller<W>)> {
     group.sort_by(|one, other| one.fence.key().as_str().cmp(other.fence.key().as_str()));
     let mut wanted = Vec::with_capacity(group.len());
     for Waiting { fence, change, caller } in group {
-        match fence.loss() {
-            _ if caller.answer.is_closed() => {}
-            Some(reason) => caller.fails(FenceError::Lost(reason).into()),
-            None => wanted.push(((fence, change), caller)),
+        if caller.answer.is_closed() {
+            continue;
+        }
+        if let Some(reason) = fence.loss() {
+            caller.gets(Err(WriteError::from(FenceError::Lost(reason)).into()));
+        } else if caller.route.iter().chain([&fence]).any(|fence| fence.ownership.commits.are_closed()) {
+            caller.gets(Err(WriteError::from(CommitError::Closed).into()));
+        } else {
+            wanted.push(((fence, change), caller));
         }
     }
     wanted
@@ -303,24 +334,42 @@ fn of_all(error: &WriteError) -> Option<WriteError> {
 }
 
 /// What became of a transaction that was committed.
-struct Written<A> {
-    answers: Vec<A>,
+struct Written<W: GroupWrite> {
+    answers: Vec<W::Answer>,
     /// How long processes may still serve what it made stale, if a lock was lost.
     heard_within: Option<Duration>,
 }
 
-impl<W: GroupWrite> Caller<W> {
-    fn gets(self, answer: W::Answer) {
-        // Nobody waits for it any more if this fails.
-        let _ = self.answer.send(Ok(answer));
-    }
+/// Why a transaction was not committed.
+enum Failure<W: GroupWrite> {
+    /// [`GroupWrite::write`] failed.
+    Write(W::Error),
+    Transaction(WriteError),
+}
 
-    fn fails(self, error: WriteError) {
-        let _ = self.answer.send(Err(error));
+impl<W: GroupWrite> From<WriteError> for Failure<W> {
+    fn from(error: WriteError) -> Self {
+        Self::Transaction(error)
     }
 }
 
-/// A place among the groups under way. However its group ends, the next one gets it.
+impl<W: GroupWrite> Failure<W> {
+    fn into(self) -> W::Error {
+        match self {
+            Self::Write(error) => error,
+            Self::Transaction(error) => error.into(),
+        }
+    }
+}
+
+impl<W: GroupWrite> Caller<W> {
+    fn gets(self, outcome: Result<W::Answer, W::Error>) {
+        // If this fails, nobody waits for it any more.
+        let _ = self.answer.send(outcome);
+    }
+}
+
+/// A place among the groups under way. However its group ends, or if it takes long, the next one gets it.
 struct Place<W: GroupWrite> {
     shared: Arc<Shared<W>>,
     group: Vec<Waiting<W>>,

@@ -53,6 +53,12 @@ impl Commits {
         }
     }
 
+    /// Whether every later commit is refused.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn are_closed(&self) -> bool {
+        self.state.get().is_some_and(|state| state.load(Ordering::Acquire) == CLOSED)
+    }
+
     /// Records that the ownership is about to be shared, or handed to a process that may share it. Returns `false` when
     /// it must not be, because a commit that was not answered may be applied when others already read.
     pub(crate) fn share(&self) -> bool {

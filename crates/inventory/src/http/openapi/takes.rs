@@ -2,10 +2,7 @@ use axum::{Extension, extract::State};
 use stockade::{Fence, lock::MultiFence};
 
 use super::{header::Header, operation::Operation};
-use crate::{
-    app::App,
-    http::{ProblemType, RequestId},
-};
+use crate::{app::App, http::ProblemType};
 
 /// The part of a handler's row that an extractor adds: what it reads from the request, and how it refuses one.
 pub(in crate::http) trait Takes {
@@ -14,8 +11,8 @@ pub(in crate::http) trait Takes {
 
 impl Takes for State<App> {}
 
-/// Every request has an id: no handler reads it from the request.
-impl Takes for Extension<RequestId> {}
+/// The service put it there: no handler reads it from the request.
+impl<T> Takes for Extension<T> {}
 
 /// A transaction under a fence.
 impl Takes for Fence {

@@ -22,11 +22,13 @@ use crate::{
     resource::Key,
 };
 
+mod group_commit;
 mod history;
 #[path = "../../../tests/it/log.rs"]
 mod log;
 mod replay;
 
+#[derive(Clone)]
 struct Sku(&'static str);
 
 impl Resource for Sku {
@@ -51,6 +53,8 @@ struct Recorder {
     reconnects: AtomicUsize,
     /// Whether it is strict, and refuses to trust any run.
     refuses_trust: bool,
+    /// How long a process may serve dropped values to a holder of a lock.
+    heard_within: Option<Duration>,
     /// How often its announcements were swept.
     swept: AtomicUsize,
 }
@@ -72,7 +76,7 @@ impl Invalidate for Recorder {
     }
 
     fn heard_within(&self) -> Option<Duration> {
-        None
+        self.heard_within
     }
 
     fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Outcomes<()>> {

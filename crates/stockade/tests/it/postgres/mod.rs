@@ -9,7 +9,6 @@ mod crashed;
 mod cut_off;
 mod cut_off_filter;
 mod downgrade;
-mod group_commit;
 mod in_tx;
 mod install;
 mod kinds;

@@ -14,12 +14,12 @@ use sqlx::PgPool;
 use stockade::{
     Fence, Locks, Redis,
     lock::{Force, MultiFence},
-    postgres::{CommitError, Tx},
+    postgres::{CommitError, GroupCommit, GroupWrite, Tx, WriteError},
     resource::Key,
     route_lock::RouteLock,
 };
 use stockade_testbed::RedisServer;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tower::ServiceExt;
 
 use super::support::{LIMIT, SHORT, Sku, idle, request, send};
@@ -220,4 +220,52 @@ async fn a_commit_without_a_fence_is_rolled_back_once_its_request_was_ended() {
     assert!(matches!(refused, CommitError::Closed), "{refused:?}");
     assert_eq!(quantity(&pool).await, 10);
     idle(&locks).await;
+}
+
+/// Sets the quantity to 0, and waits for a permit before that.
+struct Emptied(Arc<Semaphore>);
+
+impl GroupWrite for Emptied {
+    type Change = ();
+    type Answer = ();
+    type Error = WriteError;
+
+    async fn write(&self, tx: &mut Tx, changes: &[(Fence, ())]) -> Result<Vec<()>, WriteError> {
+        self.0.acquire().await.unwrap().forget();
+        sqlx::query("update stock set quantity = 0 where sku = 'a'").execute(&mut **tx).await?;
+        Ok(vec![(); changes.len()])
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_a_group_is_not_committed_once_its_request_was_ended() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    for own_lock in [false, true] {
+        let gate = Arc::new(Semaphore::new(0));
+        let groups = GroupCommit::new(&pool, Emptied(Arc::clone(&gate)));
+        let (say, mut said) = mpsc::channel(1);
+        let write = {
+            let (groups, locks) = (groups.clone(), locks.clone());
+            async move |fence: Fence| {
+                let own = locks.write(&Sku("own".to_owned())).acquire().await.unwrap();
+                let fence = if own_lock { own.fence() } else { fence };
+                say.send(groups.write(&fence, ()).await.map_err(|error| error.applied())).await.unwrap();
+            }
+        };
+        // When the read loses the outer lock, it is answered. Its handler goes on under the inner lock.
+        let inner = RouteLock::by::<Sku>(&locks).write();
+        let outer = RouteLock::template(&locks, "shop:{sku}");
+        let app = Router::new().route("/stock/{sku}", get(write).route_layer(inner).route_layer(outer));
+        let lose = async {
+            eventually("the group has begun", async || format!("{groups:?}").contains("under_way: 1")).await;
+            locks.force_release("shop:a", Force::Now).await.unwrap();
+        };
+        let (answer, ()) = join(send(&app, request(Method::GET, "/stock/a")), lose).await;
+        assert_eq!(answer.refusal(503, "lease-lost")["applied"], false);
+        gate.add_permits(1);
+        assert_eq!(said.recv().await.unwrap(), Err(Some(false)));
+        assert_eq!(quantity(&pool).await, 10);
+        idle(&locks).await;
+    }
 }

@@ -1,26 +1,17 @@
 //! Changes under different locks that share a transaction.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-
-use sqlx::{PgPool, query, query_scalar};
-use stockade::{
-    Cache, Fence, Guard, Locks,
-    lock::{Force, Mode},
-    postgres::{CommitError, FenceError, GroupCommit, GroupWrite, Tx, WriteError},
-};
-use stockade_testbed::PostgresServer;
+use sqlx::{postgres::PgPoolOptions, query, query_scalar};
 use tokio::{
-    sync::Semaphore,
-    task::{JoinHandle, JoinSet},
+    sync::{Semaphore, oneshot},
+    task::JoinHandle,
 };
+use tokio_util::task::TaskTracker;
 
-use super::{
-    Sku,
-    cached::{self, release},
-    claim, database, until,
+use super::*;
+use crate::{
+    Cache, Fence, Guard,
+    lock::{Force, Mode},
+    postgres::{FenceError, GroupCommit, GroupWrite, WriteError},
 };
 
 const SKUS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -33,6 +24,8 @@ struct Take {
     /// Whether the next call panics.
     panics: Arc<AtomicBool>,
     stocks: Cache<Sku, i32>,
+    /// A cache whose processes hear of a write a minute later.
+    slow: Invalidator,
 }
 
 /// Fewer answers than changes.
@@ -41,8 +34,9 @@ const NO_ANSWER: i32 = 0;
 impl GroupWrite for Take {
     type Change = i32;
     type Answer = String;
+    type Error = WriteError;
 
-    async fn write(&self, tx: &mut Tx, changes: &[(Fence, i32)]) -> Result<Vec<String>, sqlx::Error> {
+    async fn write(&self, tx: &mut Tx, changes: &[(Fence, i32)]) -> Result<Vec<String>, WriteError> {
         self.gate.acquire().await.unwrap().forget();
         assert!(!self.panics.swap(false, Ordering::AcqRel), "told to panic");
         let mut answers = Vec::new();
@@ -55,6 +49,7 @@ impl GroupWrite for Take {
             );
             let id = take.bind(sku).bind(units).fetch_one(&mut **tx).await?;
             tx.invalidate(&self.stocks, &Sku(sku));
+            tx.invalidate_key(self.slow.clone(), fence.key().clone());
             answers.extend((*units != NO_ANSWER).then_some(id));
         }
         Ok(answers)
@@ -66,6 +61,7 @@ struct World {
     locks: Locks,
     take: Take,
     groups: GroupCommit<Take>,
+    tasks: TaskTracker,
 }
 
 type Answer = JoinHandle<Result<String, WriteError>>;
@@ -74,13 +70,13 @@ impl World {
     /// Ten units of each SKU.
     async fn start() -> (PostgresServer, Self) {
         let (postgres, pool) = database().await;
-        (postgres, Self::of(pool, Locks::memory()).await)
+        (postgres, Self::of(pool, Duration::from_secs(60)).await)
     }
 
-    async fn of(pool: PgPool, locks: Locks) -> Self {
+    async fn of(pool: PgPool, keeps_place: Duration) -> Self {
         sqlx::raw_sql(
-            "insert into stock select sku, 10 from unnest(array['b', 'c', 'd', 'e', 'f']) as other (sku);
-             alter table stock add check (quantity >= 0)",
+            "create table stock (sku text primary key, quantity int not null check (quantity >= 0));
+             insert into stock select sku, 10 from unnest(array['a', 'b', 'c', 'd', 'e', 'f']) as known (sku)",
         )
         .execute(&pool)
         .await
@@ -90,13 +86,15 @@ impl World {
             let from = from.clone();
             async move { query_scalar("select quantity from stock where sku = $1").bind(sku.0).fetch_optional(&from).await }
         };
+        let slow = Recorder { heard_within: Some(Duration::from_secs(60)), ..Recorder::default() };
         let take = Take {
+            slow: Invalidator(Arc::new(slow)),
             gate: Arc::new(Semaphore::new(0)),
             panics: Arc::default(),
             stocks: Cache::memory().loader(load).build(),
         };
-        let groups = GroupCommit::new(&pool, take.clone());
-        Self { pool, locks, take, groups }
+        let groups = GroupCommit::keeping_places(&pool, take.clone(), keeps_place);
+        Self { pool, locks: Locks::memory(), take, groups, tasks: TaskTracker::new() }
     }
 
     async fn lock(&self, sku: &'static str) -> Guard {
@@ -105,8 +103,8 @@ impl World {
 
     /// Asks for a change under this lock.
     fn ask(&self, guard: &Guard, units: i32) -> Answer {
-        let (groups, fence) = (self.groups.clone(), guard.fence().clone());
-        tokio::spawn(async move { groups.write(&fence, units).await })
+        let (groups, fence) = (self.groups.clone(), guard.fence());
+        self.tasks.spawn(async move { groups.write(&fence, units).await })
     }
 
     /// Two changes whose transactions have begun: those asked for next form a group.
@@ -125,13 +123,18 @@ impl World {
 
     /// Asks for a unit of each of c, d, e and f, which are then one group.
     async fn group(&self) -> [(Guard, Answer); 4] {
+        let group = self.ask_for_all().await;
+        self.stand(4, 2).await;
+        group
+    }
+
+    async fn ask_for_all(&self) -> [(Guard, Answer); 4] {
         let mut group = Vec::new();
         for sku in ["c", "d", "e", "f"] {
             let guard = self.lock(sku).await;
             let answer = self.ask(&guard, 1);
             group.push((guard, answer));
         }
-        self.stand(4, 2).await;
         group.try_into().unwrap()
     }
 
@@ -163,7 +166,7 @@ async fn changes_that_wait_share_a_transaction() {
     let group = world.group().await;
     assert_eq!(*world.take.stocks.get(&Sku("c")).await.unwrap().value.unwrap(), 10);
     world.open();
-    let mut ids = JoinSet::new();
+    let mut ids = tokio::task::JoinSet::new();
     for (guard, answer) in group {
         ids.spawn(async move { (answer.await.unwrap().unwrap(), guard).0 });
     }
@@ -194,10 +197,16 @@ async fn only_c_fails(ask: impl AsyncFnOnce(&World, [(Guard, Answer); 4]) -> [(G
     error
 }
 
+/// A claim of c by a later owner.
+async fn claimed_by_another(pool: &PgPool) -> bool {
+    let claim = query(Fence::CLAIM_SQL).bind("stock:c").bind(1_i64 << 52).bind("another");
+    claim.execute(pool).await.unwrap().rows_affected() == 1
+}
+
 #[tokio::test]
 async fn a_claim_that_is_refused_refuses_its_own_change_only() {
     let error = only_c_fails(async |world, group| {
-        assert!(claim(&mut world.pool.acquire().await.unwrap(), "stock:c", 1 << 52, "another").await);
+        assert!(claimed_by_another(&world.pool).await);
         group
     })
     .await;
@@ -206,7 +215,7 @@ async fn a_claim_that_is_refused_refuses_its_own_change_only() {
 
 #[tokio::test]
 async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
-    let (hold, held) = tokio::sync::oneshot::channel();
+    let (hold, held) = oneshot::channel();
     let error = only_c_fails(async move |world, group| {
         let mut holder = world.pool.begin().await.unwrap();
         query("select from stock where sku = 'c' for update").execute(&mut *holder).await.unwrap();
@@ -216,6 +225,25 @@ async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
     .await;
     assert!(matches!(error, WriteError::Statement(_)), "{error:?}");
     drop(held.await.unwrap());
+}
+
+#[tokio::test]
+async fn rows_that_somebody_holds_keep_no_other_group_waiting() {
+    let (server, _) = database().await;
+    // Nobody is patient enough to see these rows given up.
+    let timeouts = Timeouts::default().statement(Duration::from_secs(60)).lock(Duration::from_secs(50));
+    let options = options(server.url().parse().unwrap(), &timeouts);
+    let world = World::of(PgPoolOptions::new().connect_with(options).await.unwrap(), Duration::from_millis(50)).await;
+    world.open();
+    let mut holder = world.pool.begin().await.unwrap();
+    query("select from stock where sku in ('a', 'b') for update").execute(&mut *holder).await.unwrap();
+    let busy = world.busy().await;
+    for (_guard, answer) in world.ask_for_all().await {
+        answer.await.unwrap().unwrap();
+    }
+    holder.rollback().await.unwrap();
+    busy.end().await;
+    assert_eq!(world.quantities().await, [9; 6]);
 }
 
 #[tokio::test]
@@ -254,22 +282,61 @@ async fn a_change_whose_lock_is_lost_while_it_waits_is_not_made() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_downgraded_before_the_commit_refuses_its_own_change_only() {
+async fn a_lock_that_is_lost_before_the_commit_delays_its_own_answer_only() {
     let (_server, world) = World::start().await;
     let busy = world.busy().await;
     let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
-    // The busy ones end, and the group has begun when c is downgraded.
     world.take.gate.add_permits(2);
     busy.end().await;
     world.stand(0, 1).await;
-    let reader = c.downgrade().await.unwrap();
-    assert_eq!(reader.mode(), Mode::Read);
+    world.locks.force_release("stock:c", Force::Now).await.unwrap();
+    until(async || !c.fence().is_held()).await;
     world.open();
     for answer in [of_d, of_e, of_f] {
         answer.await.unwrap().unwrap();
     }
+    assert_eq!(world.quantities().await, [9; 6]);
+    assert!(!of_c.is_finished(), "another process may still serve what was cached");
+}
+
+#[tokio::test]
+async fn a_change_that_may_not_be_committed_any_more_keeps_no_other_from_it() {
+    for how in ["answered", "downgraded"] {
+        let (_server, world) = World::start().await;
+        let busy = world.busy().await;
+        let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
+        // The busy ones end, and the group has begun when its first change is ruled out.
+        world.take.gate.add_permits(2);
+        busy.end().await;
+        world.stand(0, 1).await;
+        let _reader = if how == "downgraded" {
+            Some(c.downgrade().await.unwrap())
+        } else {
+            assert!(c.fence().ownership.commits.close());
+            None
+        };
+        world.open();
+        for answer in [of_d, of_e, of_f] {
+            answer.await.unwrap().unwrap();
+        }
+        let error = of_c.await.unwrap().unwrap_err();
+        assert_eq!(error.applied(), Some(false), "{how}: {error:?}");
+        assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9], "{how}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_whose_request_is_answered_while_it_waits_does_not_split_its_group() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
+    assert!(c.fence().ownership.commits.close());
+    world.open();
     let error = of_c.await.unwrap().unwrap_err();
-    assert_eq!(error.applied(), Some(false), "{error:?}");
+    assert!(matches!(error, WriteError::Commit(CommitError::Closed)), "{error:?}");
+    let ids = [of_d.await.unwrap().unwrap(), of_e.await.unwrap().unwrap(), of_f.await.unwrap().unwrap()];
+    assert!(ids[0] == ids[1] && ids[1] == ids[2], "{ids:?}");
+    busy.end().await;
     assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
 }
 
@@ -353,25 +420,24 @@ async fn a_pool_without_connections_fails_those_that_wait_behind_a_group_too() {
 
 #[tokio::test]
 async fn nobody_knows_of_any_change_of_a_group_whose_commit_is_not_answered() {
-    let held = cached::World::start().await;
-    let world = World::of(held.pool.clone(), held.redis.locks().await).await;
+    let (_server, world) = World::start().await;
     let busy = world.busy().await;
     let group = world.group().await;
     world.take.gate.add_permits(2);
     busy.end().await;
-    let holder = held.hold_commits().await;
+    sqlx::raw_sql(
+        "create function cut() returns trigger language plpgsql as
+             $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;
+         create constraint trigger cut after update on stock deferrable initially deferred
+         for each row execute function cut()",
+    )
+    .execute(&world.pool)
+    .await
+    .unwrap();
     world.open();
-    held.committing().await;
-    query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event = 'advisory'")
-        .execute(&world.pool)
-        .await
-        .unwrap();
     for (guard, answer) in group {
         let error = answer.await.unwrap().unwrap_err();
         assert!(matches!(error, WriteError::Commit(CommitError::Unknown(_))), "{error:?}");
         assert!(guard.downgrade().await.is_err(), "the commit may still be applied, and a reader would not see it");
     }
-    release(holder).await;
-    drop(world);
-    held.end().await;
 }
