@@ -27,10 +27,14 @@ pub(crate) async fn changes_of_one(world: &World) -> Result<Vec<Contender>, Fail
 async fn of(world: &World, skus: u32) -> Result<Vec<Contender>, Failure> {
     let body = "{\"delta\":1}";
     let to = |path: &'static str| move |task, turn| post(&format!("{path}/S{}", sku(task, turn, skus)), body);
+    let set = move |task, turn| {
+        put(&format!("/stock/S{}", sku(task, turn, skus)), &format!("{{\"quantity\":{}}}", 1_000 + turn))
+    };
     let adjust = move |task, turn| post(&format!("/stock/S{}/adjustments", sku(task, turn, skus)), body);
     Ok(vec![
         contender("the same statements under SELECT … FOR UPDATE", &world.floor, to("/for-update")).await?,
         contender("one conditional UPDATE", &world.floor, to("/conditional")).await?,
+        contender("stockade, PUT /stock/{sku}, a transaction each", &world.service, set).await?,
         contender("stockade, POST /stock/{sku}/adjustments", &world.service, adjust).await?,
     ])
 }

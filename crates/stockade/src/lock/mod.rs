@@ -81,6 +81,8 @@ pub(crate) use fence::{handled, handler_commits};
 pub use guard::{Guard, GuardError};
 pub use handover::{Handover, HandoverTextError};
 pub use locks::Locks;
+#[cfg(feature = "postgres")]
+pub(crate) use multi::order;
 pub use multi::{MultiFence, MultiGuard, MultiRequest};
 pub use name::LockName;
 #[cfg(feature = "redlock")]

@@ -186,6 +186,7 @@ impl Tx {
 impl MultiFence {
     /// Starts a transaction under all of these ownerships: BEGIN and one claim for each resource, in one round trip.
     /// Every caller acquires and claims in the same order, so two transactions never wait for each other's fence rows.
+    /// The claims are one statement: all of them together take no longer than `statement_timeout`.
     ///
     /// What [`Fence::begin`] says about one resource holds for each of them.
     ///
@@ -201,7 +202,9 @@ impl MultiFence {
             return only.begin(pool).await;
         }
         match Tx::under_all(pool, fences.to_vec(), None).await {
-            Err(FenceError::Sqlx(error)) if sqlstate(&error) == Some(REFUSED) => Err(one_refused(fences, pool).await),
+            Err(FenceError::Sqlx(error)) if sqlstate(&error) == Some(REFUSED) => {
+                Err(one_refused(fences, pool).await.unwrap_or(FenceError::Sqlx(error)))
+            }
             begun => begun,
         }
     }
@@ -286,18 +289,19 @@ fn opening_of_all(fences: &[Fence], patience: Option<Duration>) -> Result<String
     ))
 }
 
-/// The error of the claims of several fences, one of which was refused. The server does not say which.
-async fn one_refused(fences: &[Fence], pool: &PgPool) -> FenceError {
-    let mut refused = None;
+/// The error of the claims of several fences, one of which was refused. The server does not say which. An equal token is
+/// an earlier claim of its own, or that of another owner who has the same token.
+async fn one_refused(fences: &[Fence], pool: &PgPool) -> Option<FenceError> {
+    let mut equal = None;
     for fence in fences {
-        match fence.refused(pool).await {
-            FenceError::Rejected { token, last } if last < token => {}
-            // An earlier claim of its own, or one of another owner with the same token.
-            error @ FenceError::Rejected { token, last } if last == token => drop(refused.get_or_insert(error)),
-            error => return error,
+        match last(pool, fence.key().as_str()).await {
+            Ok(last) if last > fence.token() => return Some(fence.refused(pool).await),
+            Ok(last) if last == fence.token() => equal = equal.or(Some(fence)),
+            Ok(_) => {}
+            Err(error) => return Some(error),
         }
     }
-    refused.unwrap_or(FenceError::Sqlx(sqlx::Error::RowNotFound))
+    Some(equal?.refused(pool).await)
 }
 
 /// The highest token that a claim of this resource is compared with.

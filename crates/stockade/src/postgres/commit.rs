@@ -50,6 +50,11 @@ impl Tx {
             self.invalidate_alone().await;
             return Err(CommitError::Ended);
         }
+        if self.applies_nothing {
+            // If this fails, the connection ends, and the server rolls back.
+            let _ = self.inner.rollback().await;
+            return Ok(None);
+        }
         // Without a fence, only the request that it is handled in can rule its commit out.
         if self.fences.is_empty() && !handler_commits() {
             let _ = self.inner.rollback().await;
@@ -169,6 +174,11 @@ impl Drop for Answered<'_> {
 /// [`Answered`] is dropped the locks are neither downgraded nor handed over. They may have been before, so that is
 /// checked first: once a request has been told of a commit, nobody can say that nothing was applied.
 fn may_send(fences: &[Fence], routes: &[Fence]) -> Result<(), CommitError> {
+    let mut gates = fences.iter().chain(routes);
+    // Asked of all before one of them is told: the others then do not hear of a commit that is not sent.
+    if gates.any(|fence| fence.ownership.commits.are_closed()) {
+        return Err(CommitError::Closed);
+    }
     let sent = fences.iter().take_while(|fence| fence.ownership.commits.sent()).count();
     let refused = if sent < fences.len() {
         CommitError::Downgraded

@@ -8,7 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use sqlx::PgPool;
+use sqlx::{Connection, PgPool};
 use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 use tracing::{Instrument, Span};
 
@@ -16,7 +16,7 @@ use super::{CommitError, FenceError, Tx, WriteError, registry::PoolState};
 use crate::{
     Fence,
     cache::some_at_a_time,
-    lock::{Mode, handled},
+    lock::{Mode, handled, order},
 };
 
 /// How many groups are written at the same time: while one waits for the disk, the other goes on.
@@ -44,7 +44,7 @@ pub trait GroupWrite: Send + Sync + 'static {
     ///
     /// After an error nothing is applied. If it was of several changes, each is then made once more in a transaction of
     /// its own, so an error of one change is the error of that one only. The call must therefore do nothing beyond the
-    /// transaction.
+    /// transaction. If none of the changes is to be applied, say so by [`Tx::apply_nothing`].
     fn write(
         &self,
         tx: &mut Tx,
@@ -68,6 +68,37 @@ pub trait GroupWrite: Send + Sync + 'static {
 ///   [`CommitError::Unknown`].
 ///
 /// The caller keeps the lock until it has its answer. Cheap to clone.
+///
+/// ```no_run
+/// # use std::borrow::Cow;
+/// use stockade::{Cache, Fence, Resource, postgres::{GroupCommit, GroupWrite, Tx, WriteError}};
+/// # #[derive(Clone)]
+/// # struct Sku(String);
+/// # impl Resource for Sku { const KIND: &'static str = "stock"; fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) } }
+///
+/// /// Sells a unit of a SKU, if there is one.
+/// struct Sales(Cache<Sku, i64>);
+///
+/// impl GroupWrite for Sales {
+///     type Change = Sku;
+///     type Answer = bool;
+///     type Error = WriteError;
+///
+///     async fn write(&self, tx: &mut Tx, changes: &[(Fence, Sku)]) -> Result<Vec<bool>, WriteError> {
+///         let sql = "update stock set quantity = quantity - 1 where sku = any($1) and quantity > 0 returning sku";
+///         let skus: Vec<_> = changes.iter().map(|(_, sku)| &*sku.0).collect();
+///         let sold: Vec<String> = sqlx::query_scalar(sql).bind(skus).fetch_all(&mut **tx).await?;
+///         changes.iter().for_each(|(_, sku)| tx.invalidate(&self.0, sku));
+///         Ok(changes.iter().map(|(_, sku)| sold.contains(&sku.0)).collect())
+///     }
+/// }
+///
+/// # async fn example(pool: sqlx::PgPool, stocks: Cache<Sku, i64>, fence: Fence) -> Result<(), WriteError> {
+/// let sales = GroupCommit::new(&pool, Sales(stocks)); // one for all handlers
+/// let sold = sales.write(&fence, Sku("85123A".to_owned())).await?; // in each handler
+/// # Ok(())
+/// # }
+/// ```
 pub struct GroupCommit<W: GroupWrite>(Arc<Shared<W>>);
 
 struct Shared<W: GroupWrite> {
@@ -88,17 +119,15 @@ struct Queue<W: GroupWrite> {
 }
 
 /// A change, and the caller that waits for its answer.
-struct Waiting<W: GroupWrite> {
-    fence: Fence,
-    change: W::Change,
-    caller: Caller<W>,
-}
+type Waiting<W> = (Change<W>, Caller<W>);
 
 struct Caller<W: GroupWrite> {
     /// The route lock of its request.
     route: Option<Fence>,
     /// The work of a group is part of the span of its first caller.
     span: Span,
+    /// Callers of one runtime form a group, which runs there: another runtime may stand still or end before.
+    runtime: Handle,
     answer: oneshot::Sender<Result<W::Answer, W::Error>>,
 }
 
@@ -123,22 +152,16 @@ impl<W: GroupWrite> GroupCommit<W> {
     ///
     /// What [`GroupWrite::write`] returned, if it failed: nothing was applied. Otherwise what is made of a
     /// [`WriteError`], whose [`WriteError::applied`] says whether the change was applied. If [`GroupWrite::write`]
-    /// panicked, that is [`CommitError::Unknown`].
+    /// panicked, or the runtime ended, that is [`CommitError::Unknown`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime, as sqlx does.
     #[tracing::instrument(name = "group_commit", level = "debug", skip_all)]
     pub async fn write(&self, fence: &Fence, change: W::Change) -> Result<W::Answer, W::Error> {
-        if let Some(reason) = fence.loss() {
-            return Err(WriteError::from(FenceError::Lost(reason)).into());
-        }
-        if let mode @ (Mode::Read | Mode::Permit) = fence.mode() {
-            return Err(WriteError::from(FenceError::Shared(mode)).into());
-        }
         let (answer, answered) = oneshot::channel();
-        let waiting = Waiting {
-            fence: fence.clone(),
-            change,
-            caller: Caller { route: handled(), span: Span::current(), answer },
-        };
-        if let Some(no_room) = self.0.wait(waiting) {
+        let caller = Caller { route: handled(), span: Span::current(), runtime: Handle::current(), answer };
+        if let Some(no_room) = self.0.wait(((fence.clone(), change), caller)) {
             self.0.settle(vec![no_room]).await;
         }
         // The task of the group has ended without an answer: it panicked, or its runtime ended.
@@ -168,67 +191,69 @@ impl<W: GroupWrite> Shared<W> {
     }
 
     fn spawn(self: &Arc<Self>, group: Vec<Waiting<W>>) {
+        let Some(runtime) = group.first().map(|(_, caller)| caller.runtime.clone()) else { return };
+        // If the runtime has ended, this is dropped at once, and with it the callers of that runtime only.
         let mut place = Place { shared: Arc::clone(self), group };
-        // Without a runtime the place is dropped, and with it all that wait.
-        if let Ok(runtime) = Handle::try_current() {
-            let settle = async move {
-                let (shared, group) = (Arc::clone(&place.shared), mem::take(&mut place.group));
-                let mut settling = pin!(shared.settle(group));
-                if timeout(shared.keeps_place, &mut settling).await.is_err() {
-                    drop(place);
-                    settling.await;
-                }
-            };
-            self.pool.tasks.spawn_on(settle, &runtime);
-        }
+        let settle = async move {
+            let (shared, group) = (Arc::clone(&place.shared), mem::take(&mut place.group));
+            let mut settling = pin!(shared.settle(group));
+            if timeout(shared.keeps_place, &mut settling).await.is_err() {
+                drop(place);
+                settling.await;
+            }
+        };
+        self.pool.tasks.spawn_on(settle, &runtime);
     }
 
     /// Writes the changes of a group, and answers its callers.
-    async fn settle(&self, group: Vec<Waiting<W>>) {
-        let (changes, mut callers): (Vec<_>, Vec<_>) = still_wanted(group).into_iter().unzip();
-        let Some(span) = callers.first().map(|caller: &Caller<W>| caller.span.clone()) else { return };
-        match self.attempt(&changes, &callers).instrument(span).await {
-            Ok(written) => self.answer(changes, callers, written),
-            Err(Failure::Transaction(error)) if of_all(&error).is_some() => {
-                if let WriteError::Fence(_) = error {
-                    // Those behind would wait as long for a connection, one group after the other.
-                    callers.extend(self.queue.lock().waiting.drain(..).map(|waiting| waiting.caller));
-                }
-                for (caller, error) in callers.into_iter().zip(iter::from_fn(|| of_all(&error))) {
-                    caller.gets(Err(error.into()));
-                }
-            }
+    async fn settle(&self, mut group: Vec<Waiting<W>>) {
+        group.sort_by(|((one, _), _), ((other, _), _)| order(one.key()).cmp(&order(other.key())));
+        let (changes, callers): (Vec<_>, Vec<_>) = group.into_iter().filter_map(still_wanted).unzip();
+        let error = match self.attempt(&changes, &callers).await {
+            Ok(written) => return self.answer(changes, callers, written),
+            Err(Failure::Transaction(error)) if of_all(&error).is_some() => error,
             Err(failure) if changes.len() == 1 => {
-                callers.into_iter().zip([failure]).for_each(|(caller, failure)| caller.gets(Err(failure.into())));
+                return callers.into_iter().zip([failure]).for_each(|(caller, error)| caller.gets(Err(error.into())));
             }
             Err(_) => {
-                let apart = changes.into_iter().zip(callers).map(|(change, caller)| self.alone(change, caller));
-                some_at_a_time(apart).await;
+                let apart = changes.into_iter().zip(callers).filter_map(still_wanted);
+                some_at_a_time(apart.map(|(change, caller)| self.alone(change, caller))).await;
+                return;
             }
+        };
+        for (caller, error) in callers.into_iter().zip(iter::from_fn(|| of_all(&error))) {
+            caller.gets(Err(error.into()));
         }
     }
 
     /// Makes a change in a transaction of its own.
     async fn alone(&self, change: Change<W>, caller: Caller<W>) {
-        if caller.answer.is_closed() {
-            return;
-        }
-        let span = caller.span.clone();
-        match self.attempt(slice::from_ref(&change), slice::from_ref(&caller)).instrument(span).await {
+        match self.attempt(slice::from_ref(&change), slice::from_ref(&caller)).await {
             Ok(written) => self.answer(vec![change], vec![caller], written),
             Err(failure) => caller.gets(Err(failure.into())),
         }
     }
 
+    /// Makes these changes in one transaction, as part of the span of the first caller.
     async fn attempt(&self, changes: &[Change<W>], callers: &[Caller<W>]) -> Result<Written<W>, Failure<W>> {
-        let mut tx = match changes {
+        let span = callers.first().map_or_else(Span::none, |caller| caller.span.clone());
+        self.attempt_within_span(changes, callers).instrument(span).await
+    }
+
+    async fn attempt_within_span(
+        &self,
+        changes: &[Change<W>],
+        callers: &[Caller<W>],
+    ) -> Result<Written<W>, Failure<W>> {
+        let tx = match changes {
+            [] => return Ok(Written { answers: Vec::new(), heard_within: None }),
             [(fence, _)] => fence.begin(&self.database).await,
             _ => {
                 let fences = changes.iter().map(|(fence, _)| fence.clone()).collect();
                 Tx::under_all(&self.database, fences, Some(PATIENCE)).await
             }
-        }
-        .map_err(WriteError::from)?;
+        };
+        let mut tx = tx.map_err(WriteError::from)?;
         tx.routes = callers.iter().filter_map(|caller| caller.route.clone()).collect();
         let written = self.write.write(&mut tx, changes).await.map_err(Failure::Write);
         let written = written.and_then(|answers| match answers.len() {
@@ -239,14 +264,15 @@ impl<W: GroupWrite> Shared<W> {
             }
         });
         match written {
-            Ok(answers) => {
-                let heard_within = tx.commit_and_tell().await.map_err(WriteError::from)?;
-                Ok(Written { answers, heard_within })
-            }
-            Err(failure) => {
+            // What the driver has ended can't be rolled back: the commit says so, and makes the invalidations.
+            Err(failure) if tx.inner.is_in_transaction() => {
                 // Gives the rows back before the changes are made one by one. If it fails, the connection ends.
                 let _ = tx.rollback().await;
                 Err(failure)
+            }
+            written => {
+                let heard_within = tx.commit_and_tell().await.map_err(WriteError::from)?;
+                Ok(Written { answers: written?, heard_within })
             }
         }
     }
@@ -272,15 +298,17 @@ impl<W: GroupWrite> Shared<W> {
 }
 
 impl<W: GroupWrite> Queue<W> {
-    /// Takes the changes of the next group: the oldest, but one of each resource. Two owners of one resource, of whom
-    /// one has lost it, are told apart by their claims, which takes two transactions.
+    /// Takes the changes of the next group: the oldest of one runtime, but one of each resource. Two owners of one
+    /// resource, of whom one has lost it, are told apart by their claims, which takes two transactions.
     fn next(&mut self) -> Vec<Waiting<W>> {
+        let Some(runtime) = self.waiting.front().map(|(_, caller)| caller.runtime.id()) else { return Vec::new() };
         let (mut group, mut left) = (Vec::new(), VecDeque::new());
         let mut resources = HashSet::new();
         while group.len() < MOST
             && let Some(waiting) = self.waiting.pop_front()
         {
-            if resources.insert(waiting.fence.key().clone()) {
+            let ((fence, _), caller) = &waiting;
+            if caller.runtime.id() == runtime && resources.insert(fence.key().clone()) {
                 group.push(waiting);
             } else {
                 left.push_back(waiting);
@@ -292,24 +320,20 @@ impl<W: GroupWrite> Queue<W> {
     }
 }
 
-/// The changes that may still be made, in the order in which all processes claim: two transactions never wait for each
-/// other's fences.
-fn still_wanted<W: GroupWrite>(mut group: Vec<Waiting<W>>) -> Vec<(Change<W>, Caller<W>)> {
-    group.sort_by(|one, other| one.fence.key().as_str().cmp(other.fence.key().as_str()));
-    let mut wanted = Vec::with_capacity(group.len());
-    for Waiting { fence, change, caller } in group {
-        if caller.answer.is_closed() {
-            continue;
-        }
-        if let Some(reason) = fence.loss() {
-            caller.gets(Err(WriteError::from(FenceError::Lost(reason)).into()));
-        } else if caller.route.iter().chain([&fence]).any(|fence| fence.ownership.commits.are_closed()) {
-            caller.gets(Err(WriteError::from(CommitError::Closed).into()));
-        } else {
-            wanted.push(((fence, change), caller));
-        }
+/// The change, if it may still be made. Otherwise its caller is told why not.
+fn still_wanted<W: GroupWrite>(((fence, change), caller): Waiting<W>) -> Option<Waiting<W>> {
+    if caller.answer.is_closed() {
+        return None;
     }
-    wanted
+    let is_answered = caller.route.iter().chain([&fence]).any(|fence| fence.ownership.commits.are_closed());
+    let refusal: WriteError = match (fence.mode(), fence.loss()) {
+        (mode @ (Mode::Read | Mode::Permit), _) => FenceError::Shared(mode).into(),
+        (Mode::Write, Some(reason)) => FenceError::Lost(reason).into(),
+        (Mode::Write, None) if is_answered => CommitError::Closed.into(),
+        (Mode::Write, None) => return Some(((fence, change), caller)),
+    };
+    caller.gets(Err(refusal.into()));
+    None
 }
 
 /// The error for each caller of a group, if it does not come from one of the changes: there is no connection, or nobody
@@ -369,7 +393,7 @@ impl<W: GroupWrite> Caller<W> {
     }
 }
 
-/// A place among the groups under way. However its group ends, or if it takes long, the next one gets it.
+/// A place among the groups under way. However its group ends, or if it takes long, the next one gets the place.
 struct Place<W: GroupWrite> {
     shared: Arc<Shared<W>>,
     group: Vec<Waiting<W>>,

@@ -33,6 +33,8 @@ pub struct Tx {
     pub(super) database: PgPool,
     pub(super) pool: Arc<PoolState>,
     pub(super) invalidations: Invalidations,
+    /// Whether its commit rolls it back.
+    pub(super) applies_nothing: bool,
     /// The ids of rows that the transaction creates, each with the filter to add it to.
     pub(super) ids: Vec<(Bloom, Key)>,
     /// Why it can't commit: it was given an invalid key or tag.
@@ -77,6 +79,7 @@ impl Tx {
             database: pool.clone(),
             pool: state,
             invalidations: Invalidations::default(),
+            applies_nothing: false,
             ids: Vec::new(),
             refused: None,
         }
@@ -123,6 +126,12 @@ impl Tx {
             Ok(whole) => self.invalidations.add_tag(cache, whole),
             Err(error) => self.refuse(CommitError::Tag(error)),
         }
+    }
+
+    /// Makes [`Tx::commit`] roll back, and succeed: there turned out to be nothing to apply. Not even the claim of a
+    /// resource that has no row is kept then, and the disk is not waited for.
+    pub const fn apply_nothing(&mut self) {
+        self.applies_nothing = true;
     }
 
     fn refuse(&mut self, error: CommitError) {

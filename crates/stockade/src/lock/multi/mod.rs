@@ -17,3 +17,5 @@ mod request;
 pub use fence::MultiFence;
 pub use guard::MultiGuard;
 pub use request::MultiRequest;
+#[cfg(feature = "postgres")]
+pub(crate) use request::order;

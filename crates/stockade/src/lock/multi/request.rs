@@ -118,7 +118,7 @@ impl MultiRequest {
     }
 }
 
-/// The order in which all processes ask. Resources that share a slot of a Cluster are next to each other.
-fn order(key: &Key) -> (u8, &[u8]) {
+/// The order in which all processes ask and claim. Resources that share a slot of a Cluster are next to each other.
+pub(crate) fn order(key: &Key) -> (u8, &[u8]) {
     (key.bucket().index(), key.as_str().as_bytes())
 }

@@ -1,10 +1,8 @@
 //! Changes under different locks that share a transaction.
 
+use futures_util::FutureExt;
 use sqlx::{postgres::PgPoolOptions, query, query_scalar};
-use tokio::{
-    sync::{Semaphore, oneshot},
-    task::JoinHandle,
-};
+use tokio::{runtime::Runtime, sync::Semaphore, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 
 use super::*;
@@ -21,6 +19,8 @@ const SKUS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 struct Take {
     /// Transactions that have begun wait for a permit.
     gate: Arc<Semaphore>,
+    /// How many transactions have begun.
+    begun: Arc<AtomicUsize>,
     /// Whether the next call panics.
     panics: Arc<AtomicBool>,
     stocks: Cache<Sku, i32>,
@@ -28,8 +28,10 @@ struct Take {
     slow: Invalidator,
 }
 
-/// Fewer answers than changes.
+/// A change that gets no answer.
 const NO_ANSWER: i32 = 0;
+/// A change after which a savepoint fails to begin.
+const LOSES_ITS_TRANSACTION: i32 = 11_000;
 
 impl GroupWrite for Take {
     type Change = i32;
@@ -37,10 +39,14 @@ impl GroupWrite for Take {
     type Error = WriteError;
 
     async fn write(&self, tx: &mut Tx, changes: &[(Fence, i32)]) -> Result<Vec<String>, WriteError> {
+        self.begun.fetch_add(1, Ordering::AcqRel);
         self.gate.acquire().await.unwrap().forget();
         assert!(!self.panics.swap(false, Ordering::AcqRel), "told to panic");
         let mut answers = Vec::new();
         for (fence, units) in changes {
+            if *units == LOSES_ITS_TRANSACTION {
+                drop(sqlx::Connection::begin(&mut **tx).now_or_never());
+            }
             let key = fence.key().as_str().to_owned();
             let (_, sku) = key.split_once(':').unwrap();
             let sku = SKUS.into_iter().find(|known| *known == sku).unwrap();
@@ -90,6 +96,7 @@ impl World {
         let take = Take {
             slow: Invalidator(Arc::new(slow)),
             gate: Arc::new(Semaphore::new(0)),
+            begun: Arc::default(),
             panics: Arc::default(),
             stocks: Cache::memory().loader(load).build(),
         };
@@ -111,8 +118,13 @@ impl World {
     async fn busy(&self) -> Busy {
         let guards = [self.lock("a").await, self.lock("b").await];
         let answers = [self.ask(&guards[0], 1), self.ask(&guards[1], 1)];
-        self.stand(0, 2).await;
+        self.begun(2).await;
         Busy { _guards: guards, answers }
+    }
+
+    /// Waits until so many transactions have begun.
+    async fn begun(&self, count: usize) {
+        until(async || self.take.begun.load(Ordering::Acquire) == count).await;
     }
 
     /// Waits until so many changes wait while so many groups are under way.
@@ -121,21 +133,22 @@ impl World {
         until(async || format!("{:?}", self.groups) == stand).await;
     }
 
-    /// Asks for a unit of each of c, d, e and f, which are then one group.
-    async fn group(&self) -> [(Guard, Answer); 4] {
-        let group = self.ask_for_all().await;
-        self.stand(4, 2).await;
-        group
-    }
-
-    async fn ask_for_all(&self) -> [(Guard, Answer); 4] {
+    /// Asks for these units of c and for one of each of d, e and f. They are one group while others are under way.
+    async fn ask_for_four(&self, of_c: i32) -> [(Guard, Answer); 4] {
         let mut group = Vec::new();
-        for sku in ["c", "d", "e", "f"] {
+        for (sku, units) in [("c", of_c), ("d", 1), ("e", 1), ("f", 1)] {
             let guard = self.lock(sku).await;
-            let answer = self.ask(&guard, 1);
+            let answer = self.ask(&guard, units);
             group.push((guard, answer));
         }
         group.try_into().unwrap()
+    }
+
+    /// [`World::ask_for_four`], as the next group.
+    async fn group(&self) -> [(Guard, Answer); 4] {
+        let group = self.ask_for_four(1).await;
+        self.stand(4, 2).await;
+        group
     }
 
     fn open(&self) {
@@ -180,18 +193,23 @@ async fn changes_that_wait_share_a_transaction() {
     world.stand(0, 0).await;
 }
 
-/// The others of the group are applied, once each, and this one fails.
-async fn only_c_fails(ask: impl AsyncFnOnce(&World, [(Guard, Answer); 4]) -> [(Guard, Answer); 4]) -> WriteError {
+/// The others of the group are applied, once each, and the change of c fails.
+async fn only_c_fails(of_c: i32, prepare: impl AsyncFnOnce(&World, &Guard)) -> WriteError {
     let (_server, world) = World::start().await;
+    only_c_fails_in(&world, of_c, prepare).await
+}
+
+async fn only_c_fails_in(world: &World, of_c: i32, prepare: impl AsyncFnOnce(&World, &Guard)) -> WriteError {
     let busy = world.busy().await;
-    let group = world.group().await;
-    let [c, others @ ..] = ask(&world, group).await;
+    let [(c, answer_of_c), others @ ..] = world.ask_for_four(of_c).await;
+    world.stand(4, 2).await;
+    prepare(world, &c).await;
     world.open();
     for (_guard, answer) in others {
         answer.await.unwrap().unwrap();
     }
     busy.end().await;
-    let error = c.1.await.unwrap().unwrap_err();
+    let error = answer_of_c.await.unwrap().unwrap_err();
     assert_eq!(error.applied(), Some(false), "{error:?}");
     assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
     error
@@ -205,40 +223,45 @@ async fn claimed_by_another(pool: &PgPool) -> bool {
 
 #[tokio::test]
 async fn a_claim_that_is_refused_refuses_its_own_change_only() {
-    let error = only_c_fails(async |world, group| {
-        assert!(claimed_by_another(&world.pool).await);
-        group
-    })
-    .await;
+    let error = only_c_fails(1, async |world, _| assert!(claimed_by_another(&world.pool).await)).await;
     assert!(matches!(error, WriteError::Fence(FenceError::Rejected { .. })), "{error:?}");
+}
+
+/// A pool whose statements wait so long for a row that no test sees the end of it.
+async fn patient(server: &PostgresServer) -> PgPool {
+    let timeouts = Timeouts::default().statement(Duration::from_secs(60)).lock(Duration::from_secs(50));
+    let options = options(server.url().parse().unwrap(), &timeouts);
+    PgPoolOptions::new().connect_with(options).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
-    let (hold, held) = oneshot::channel();
-    let error = only_c_fails(async move |world, group| {
-        let mut holder = world.pool.begin().await.unwrap();
-        query("select from stock where sku = 'c' for update").execute(&mut *holder).await.unwrap();
-        hold.send(holder).unwrap();
-        group
-    })
-    .await;
-    assert!(matches!(error, WriteError::Statement(_)), "{error:?}");
-    drop(held.await.unwrap());
+    let (server, _) = database().await;
+    let world = World::of(patient(&server).await, Duration::from_secs(60)).await;
+    let busy = world.busy().await;
+    let [(_c, of_c), others @ ..] = world.group().await;
+    let mut holder = world.pool.begin().await.unwrap();
+    query("select from stock where sku = 'c' for update").execute(&mut *holder).await.unwrap();
+    world.open();
+    for (_guard, answer) in others {
+        answer.await.unwrap().unwrap();
+    }
+    busy.end().await;
+    assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
+    holder.rollback().await.unwrap();
+    of_c.await.unwrap().unwrap();
+    assert_eq!(world.quantities().await, [9; 6]);
 }
 
 #[tokio::test]
 async fn rows_that_somebody_holds_keep_no_other_group_waiting() {
     let (server, _) = database().await;
-    // Nobody is patient enough to see these rows given up.
-    let timeouts = Timeouts::default().statement(Duration::from_secs(60)).lock(Duration::from_secs(50));
-    let options = options(server.url().parse().unwrap(), &timeouts);
-    let world = World::of(PgPoolOptions::new().connect_with(options).await.unwrap(), Duration::from_millis(50)).await;
+    let world = World::of(patient(&server).await, Duration::from_millis(50)).await;
     world.open();
     let mut holder = world.pool.begin().await.unwrap();
     query("select from stock where sku in ('a', 'b') for update").execute(&mut *holder).await.unwrap();
     let busy = world.busy().await;
-    for (_guard, answer) in world.ask_for_all().await {
+    for (_guard, answer) in world.ask_for_four(1).await {
         answer.await.unwrap().unwrap();
     }
     holder.rollback().await.unwrap();
@@ -248,37 +271,38 @@ async fn rows_that_somebody_holds_keep_no_other_group_waiting() {
 
 #[tokio::test]
 async fn a_change_that_breaks_a_constraint_fails_alone() {
-    let error = only_c_fails(async |world, [(guard, c), d, e, f]| {
-        c.abort();
-        let too_many = world.ask(&guard, 11);
-        world.stand(5, 2).await;
-        [(guard, too_many), d, e, f]
-    })
-    .await;
+    let error = only_c_fails(11, async |_, _| {}).await;
     assert!(matches!(error, WriteError::Statement(_)), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_change_without_an_answer_fails_alone() {
-    let error = only_c_fails(async |world, [(guard, c), d, e, f]| {
-        c.abort();
-        let without = world.ask(&guard, NO_ANSWER);
-        world.stand(5, 2).await;
-        [(guard, without), d, e, f]
-    })
-    .await;
-    assert!(error.to_string().contains("a statement failed"), "{error:?}");
+    let error = only_c_fails(NO_ANSWER, async |_, _| {}).await;
+    assert!(matches!(error, WriteError::Statement(sqlx::Error::Protocol(_))), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_change_whose_lock_is_lost_while_it_waits_is_not_made() {
-    let error = only_c_fails(async |world, group| {
+    let error = only_c_fails(1, async |world, c| {
         world.locks.force_release("stock:c", Force::Now).await.unwrap();
-        until(async || !group[0].0.fence().is_held()).await;
-        group
+        until(async || !c.fence().is_held()).await;
     })
     .await;
     assert!(matches!(error, WriteError::Fence(FenceError::Lost(_))), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_group_that_lost_its_transaction_is_not_made_again() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.ask_for_four(LOSES_ITS_TRANSACTION).await;
+    world.stand(4, 2).await;
+    world.open();
+    for (_guard, answer) in group {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Commit(CommitError::Ended)), "{error:?}");
+    }
+    busy.end().await;
 }
 
 #[tokio::test]
@@ -288,7 +312,7 @@ async fn a_lock_that_is_lost_before_the_commit_delays_its_own_answer_only() {
     let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
     world.take.gate.add_permits(2);
     busy.end().await;
-    world.stand(0, 1).await;
+    world.begun(3).await;
     world.locks.force_release("stock:c", Force::Now).await.unwrap();
     until(async || !c.fence().is_held()).await;
     world.open();
@@ -308,7 +332,7 @@ async fn a_change_that_may_not_be_committed_any_more_keeps_no_other_from_it() {
         // The busy ones end, and the group has begun when its first change is ruled out.
         world.take.gate.add_permits(2);
         busy.end().await;
-        world.stand(0, 1).await;
+        world.begun(3).await;
         let _reader = if how == "downgraded" {
             Some(c.downgrade().await.unwrap())
         } else {
@@ -394,6 +418,50 @@ async fn a_panic_is_the_end_of_its_group_and_of_no_other() {
 }
 
 #[tokio::test]
+async fn what_applies_nothing_leaves_no_claim() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = held.begin(&pool).await.unwrap();
+    query("create table left_behind ()").execute(&mut *tx).await.unwrap();
+    tx.apply_nothing();
+    tx.commit().await.unwrap();
+    let left: i64 = query_scalar(
+        "select count(*) + (select count(*) from pg_class where relname = 'left_behind') from stockade.fence",
+    )
+    .fetch_one(&pool)
+    .await
+    .unwrap();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_runtime_that_ends_takes_no_change_of_another_along() {
+    let here = Runtime::new().unwrap();
+    let (_server, world) = here.block_on(World::start());
+    let there = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    here.block_on(async {
+        let busy = world.busy().await;
+        let (c, d) = (world.lock("c").await, world.lock("d").await);
+        // This one is asked for first, and its runtime never runs again.
+        let stands_still = {
+            let (groups, fence) = (world.groups.clone(), c.fence());
+            there.spawn(async move { groups.write(&fence, 1).await })
+        };
+        tokio::task::block_in_place(|| there.block_on(world.stand(1, 2)));
+        let goes_on = world.ask(&d, 1);
+        world.stand(2, 2).await;
+        world.open();
+        busy.end().await;
+        goes_on.await.unwrap().unwrap();
+        assert!(!stands_still.is_finished());
+    });
+    there.shutdown_background();
+    assert_eq!(here.block_on(world.quantities()), [9, 9, 10, 9, 10, 10]);
+    here.block_on(world.stand(0, 0));
+}
+
+#[tokio::test]
 async fn a_shared_lock_writes_nothing() {
     let (_server, world) = World::start().await;
     world.open();
@@ -404,12 +472,11 @@ async fn a_shared_lock_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_pool_without_connections_fails_those_that_wait_behind_a_group_too() {
+async fn a_group_without_a_connection_fails_at_once() {
     let (_server, world) = World::start().await;
     let busy = world.busy().await;
     let group = world.group().await;
-    let (closed, ()) = tokio::join!(world.pool.close(), async { world.open() });
-    let () = closed;
+    tokio::join!(world.pool.close(), async { world.open() });
     busy.end().await;
     for (_guard, answer) in group {
         let error = answer.await.unwrap().unwrap_err();
