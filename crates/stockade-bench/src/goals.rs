@@ -23,7 +23,7 @@ const GOALS: &[Goal] = &[
     at(READS, 64, "stockade, GET /stock/{sku}, warm", 1.67, "a fixed answer, within the service's layers"),
     at(READS, 64, "stockade, the same undelegated, hits in Redis", 0.83, "one SELECT"),
     at(MIXED, 64, "stockade, one write in a hundred", 1.25, "stockade, no writes"),
-    at(CHANGES, 64, "stockade, POST /stock/{sku}/adjustments", 1.25, "the same statements under SELECT … FOR UPDATE"),
+    at(CHANGES, 64, "stockade, POST /stock/{sku}/adjustments", 1.25, "SELECT … FOR UPDATE, a transaction each"),
     at(CHANGES_OF_ONE, 64, "stockade, POST /flash/{sku}/reservations", 0.2, "stockade, POST /stock/{sku}/adjustments"),
     at(LOCKS, 64, "stockade, fair, fenced, renewed", 1.3, "the least that is fair and fenced"),
     at(LOCKS, 64, "stockade, fair, fenced, renewed", 3.6, "2 × PING"),

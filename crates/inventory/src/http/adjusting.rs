@@ -1,6 +1,6 @@
 //! Adjustments of different SKUs that arrive at the same time share a transaction.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use axum::http::StatusCode;
 use serde::Serialize;
@@ -41,6 +41,7 @@ pub(super) struct Adjusted<'a> {
 }
 
 /// What became of an adjustment.
+#[derive(Clone)]
 pub(super) enum Outcome {
     Applied(Stored),
     /// Refused on business grounds.
@@ -49,9 +50,10 @@ pub(super) enum Outcome {
     Again(Stored),
 }
 
-/// Why a whole transaction failed.
+/// Why a whole transaction failed. Each of its adjustments is then made by itself.
 pub(super) enum AdjustError {
-    Problem(Problem),
+    /// An adjustment of another SKU was answered under one of the keys meanwhile.
+    KeyTaken,
     Write(WriteError),
 }
 
@@ -70,7 +72,7 @@ impl From<sqlx::Error> for AdjustError {
 impl From<AdjustError> for Problem {
     fn from(error: AdjustError) -> Self {
         match error {
-            AdjustError::Problem(problem) => problem,
+            AdjustError::KeyTaken => MISMATCH.into(),
             AdjustError::Write(error) => error.into(),
         }
     }
@@ -95,13 +97,19 @@ impl GroupWrite for Adjusting {
         let skus: Vec<_> = changes.iter().map(|(_, adjustment)| adjustment.sku.clone()).collect();
         let earlier = Memory::find(tx, &memories).await?;
         let old = by_sku(db::stock::find_all(&mut **tx, &skus).await?);
-        let steps: Vec<_> = changes.iter().map(|(fence, asked)| asked.decide(fence, &earlier, &old)).collect();
+        let mut keys = HashSet::new();
+        let mut steps = Vec::with_capacity(changes.len());
+        for (fence, asked) in changes {
+            // The same key for two SKUs: the first has it.
+            let is_taken = asked.memory.key().is_some_and(|key| !keys.insert(key));
+            steps.push(if is_taken { Step::Answer(Err(MISMATCH.into())) } else { asked.decide(fence, &earlier, &old) });
+        }
         let lines: Vec<_> = steps.iter().filter_map(Step::change).collect();
         let new = if lines.is_empty() { HashMap::new() } else { by_sku(db::stock::update_all(tx, &lines).await?) };
         let mut answers = Vec::with_capacity(changes.len());
-        for ((fence, asked), step) in changes.iter().zip(steps) {
+        for ((fence, asked), step) in changes.iter().zip(&steps) {
             answers.push(match step {
-                Step::Answer(answer) => answer,
+                Step::Answer(answer) => answer.clone(),
                 Step::Change(..) => {
                     tx.invalidate(&self.0.stocks, &asked.sku);
                     asked.applied(fence, new.get(&asked.sku).ok_or(sqlx::Error::RowNotFound)?)
@@ -109,14 +117,14 @@ impl GroupWrite for Adjusting {
             });
         }
         let kept = memories.into_iter().zip(&answers).filter_map(|(memory, answer)| match answer {
-            Ok(Outcome::Applied(stored) | Outcome::Refused(stored)) => Some((memory, stored)),
+            Ok(Outcome::Applied(stored) | Outcome::Refused(stored)) if memory.key().is_some() => Some((memory, stored)),
             _ => None,
         });
-        if Memory::keep(tx, &self.0, &kept.collect::<Vec<_>>()).await? {
-            Ok(answers)
-        } else {
-            Err(AdjustError::Problem(MISMATCH.into()))
+        let kept: Vec<_> = kept.collect();
+        if lines.is_empty() && kept.is_empty() {
+            tx.apply_nothing();
         }
+        if Memory::keep(tx, &self.0, &kept).await? { Ok(answers) } else { Err(AdjustError::KeyTaken) }
     }
 }
 

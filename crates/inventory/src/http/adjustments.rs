@@ -49,6 +49,7 @@ pub(super) async fn adjust(
 ) -> Result<Response, Problem> {
     let memory = Memory::new(Kind::Adjustment, key, &target, &body.bytes);
     let Adjust { delta, reference } = body.value;
+    // An error of the transaction, then one of this adjustment.
     match adjusting.write(&fence, Adjustment { sku, delta, reference, memory, request_id }).await?? {
         Outcome::Applied(stored) => {
             metrics::movement(Kind::Adjustment, metrics::Outcome::Applied);

@@ -36,7 +36,7 @@ impl Memory {
         Self { kind, kept: key.map(|key| Kept { key, fingerprint: target.fingerprint(body) }) }
     }
 
-    fn key(&self) -> Option<&str> {
+    pub(super) fn key(&self) -> Option<&str> {
         self.kept.as_ref().map(|kept| kept.key.as_str())
     }
 

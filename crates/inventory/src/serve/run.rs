@@ -15,7 +15,7 @@ use super::{
     build::Service,
     database, log, open_files,
     port::{Port, bind},
-    sweep::sweep,
+    sweep::{prune, sweep},
     warm::warm,
 };
 use crate::{
@@ -78,6 +78,7 @@ async fn serve(
     background.spawn(upkeep(metrics.clone()));
     background.spawn(database::watch(config.database.clone(), app.pg.clone(), loads));
     background.spawn(sweep(app.pg.clone()));
+    background.spawn(prune(app.pg.clone()));
     background.spawn(warm(warmup, app.stocks.clone()));
     let (fleet, announcer) =
         fleet::join(&fleet_redis, config.redis_timeout, config.advertise.as_deref(), operators.local_addr()?);

@@ -2,11 +2,18 @@ use std::time::Duration;
 
 use rand::Rng;
 use sqlx::PgPool;
+use stockade::postgres::{prune_floor, prune_rows};
 
 use crate::db;
 
 const PAUSE: Duration = Duration::from_secs(10 * 60);
 const BATCH: i64 = 1000;
+
+/// How old the claim of a fence is before its row is removed. No lock is held as long.
+const CLAIMS: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often an instance removes them. Instances that did so more often would leave no pause between raising the floor
+/// and removing rows.
+const PRUNE: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Removes answers kept for repeated requests once they have expired, until it is dropped.
 ///
@@ -28,6 +35,22 @@ pub(super) async fn sweep(pool: PgPool) {
                     break;
                 }
             }
+        }
+    }
+}
+
+/// Removes the rows of fences that nobody has claimed for a day, until it is dropped: an adjustment of a SKU that does
+/// not exist may leave one.
+pub(super) async fn prune(pool: PgPool) {
+    loop {
+        let pause = PRUNE.mul_f64(rand::rng().random_range(0.5..1.0));
+        tokio::time::sleep(pause).await;
+        let pruned = async {
+            prune_rows(&pool).await?;
+            prune_floor(&pool, CLAIMS).await
+        };
+        if let Err(error) = pruned.await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "old fences stay until the next time");
         }
     }
 }

@@ -32,7 +32,7 @@ async fn of(world: &World, skus: u32) -> Result<Vec<Contender>, Failure> {
     };
     let adjust = move |task, turn| post(&format!("/stock/S{}/adjustments", sku(task, turn, skus)), body);
     Ok(vec![
-        contender("the same statements under SELECT … FOR UPDATE", &world.floor, to("/for-update")).await?,
+        contender("SELECT … FOR UPDATE, a transaction each", &world.floor, to("/for-update")).await?,
         contender("one conditional UPDATE", &world.floor, to("/conditional")).await?,
         contender("stockade, PUT /stock/{sku}, a transaction each", &world.service, set).await?,
         contender("stockade, POST /stock/{sku}/adjustments", &world.service, adjust).await?,

@@ -74,7 +74,7 @@ async fn from_redis(State(mut floor): State<Floor>, Path(sku): Path<String>) -> 
     Ok(([(header::CONTENT_TYPE, "application/json")], found).into_response())
 }
 
-/// A floor for adjustments: the statements of the service, kept apart by the row's own lock, which the read takes.
+/// A floor for adjustments: read, compute and write, kept apart by the row's own lock, which the read takes.
 async fn for_update(State(floor): State<Floor>, Path(sku): Path<String>) -> Result<Json<Stock>, Response> {
     let sku = Sku::new(&sku).map_err(failed)?;
     let delta = Delta::new(1).map_err(failed)?;
