@@ -45,11 +45,11 @@ async fn adjustments_that_share_a_transaction_are_answered_one_by_one() {
     }
     assert_eq!((sold, refused), ([2; SKUS], [ROUNDS - 2; SKUS]));
     assert_eq!(stage.count("select sum(quantity)::bigint from stock").await, 0);
-    assert_eq!(stage.count("select count(*) from movement where kind = 'adjustment'").await, 2 * SKUS as i64);
+    assert_eq!(stage.count("select count(*) from movement where kind = 'adjustment'").await, 32);
     // Half of the answers are kept, refusals as well.
-    assert_eq!(stage.count("select count(*) from idempotency").await, (SKUS * ROUNDS / 2) as i64);
+    assert_eq!(stage.count("select count(*) from idempotency").await, 96);
     let transactions = stage.count("select count(distinct xmin::text) from movement where kind = 'adjustment'").await;
-    assert!(transactions < 2 * SKUS as i64, "none of {transactions} transactions was shared");
+    assert!(transactions < 32, "none of {transactions} transactions was shared");
 }
 
 #[tokio::test]

@@ -234,6 +234,11 @@ async fn patient(server: &PostgresServer) -> PgPool {
     PgPoolOptions::new().connect_with(options).await.unwrap()
 }
 
+/// The change is made long before a statement on such a pool is impatient.
+async fn soon(answer: Answer) {
+    tokio::time::timeout(Duration::from_secs(20), answer).await.unwrap().unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
     let (server, _) = database().await;
@@ -244,7 +249,7 @@ async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
     query("select from stock where sku = 'c' for update").execute(&mut *holder).await.unwrap();
     world.open();
     for (_guard, answer) in others {
-        answer.await.unwrap().unwrap();
+        soon(answer).await;
     }
     busy.end().await;
     assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
@@ -262,7 +267,7 @@ async fn rows_that_somebody_holds_keep_no_other_group_waiting() {
     query("select from stock where sku in ('a', 'b') for update").execute(&mut *holder).await.unwrap();
     let busy = world.busy().await;
     for (_guard, answer) in world.ask_for_four(1).await {
-        answer.await.unwrap().unwrap();
+        soon(answer).await;
     }
     holder.rollback().await.unwrap();
     busy.end().await;
