@@ -121,13 +121,15 @@ pub async fn update_all(
     connection: &mut PgConnection,
     changes: &[(&Sku, Quantity, &Line<'_>)],
 ) -> Result<Vec<Stock>, sqlx::Error> {
+    // The SKUs come a second time as a condition, since a join with `unnest` alone reads a table of a few thousand rows
+    // as a whole.
     let tokens: Result<Vec<_>, _> = changes.iter().map(|(_, _, line)| i64::try_from(line.fencing_token)).collect();
     sqlx::query_as(
         "with changed as (
              update stock set quantity = wanted.quantity, version = nextval('stock_version'), updated_at = now()
              from unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])
                  as wanted (sku, quantity, kind, delta, reference, fencing_token)
-             where stock.sku = wanted.sku
+             where stock.sku = wanted.sku and stock.sku = any($1)
              returning stock.*, wanted.kind, wanted.delta, wanted.reference, wanted.fencing_token
          ), line as (
              insert into movement (sku, kind, delta, quantity, version, reference, fencing_token)

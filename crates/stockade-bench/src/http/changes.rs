@@ -5,9 +5,16 @@ use super::{
 };
 use crate::contender::{Contender, Failure};
 
-/// Adjustments of 1,000 SKUs.
+/// How many SKUs are changed.
+const SKUS: u32 = 1_000;
+
+/// Adjustments of many SKUs, and the same by a route whose requests have a transaction each.
 pub(crate) async fn changes(world: &World) -> Result<Vec<Contender>, Failure> {
-    of(world, 1_000).await
+    let set =
+        |task, turn| put(&format!("/stock/S{}", sku(task, turn, SKUS)), &format!("{{\"quantity\":{}}}", 1_000 + turn));
+    let mut contenders = of(world, SKUS).await?;
+    contenders.push(contender("stockade, PUT /stock/{sku}, a transaction each", &world.service, set).await?);
+    Ok(contenders)
 }
 
 /// Adjustments that all want the same SKU, and reservations that all want the same flash sale. The service stores the
@@ -27,14 +34,10 @@ pub(crate) async fn changes_of_one(world: &World) -> Result<Vec<Contender>, Fail
 async fn of(world: &World, skus: u32) -> Result<Vec<Contender>, Failure> {
     let body = "{\"delta\":1}";
     let to = |path: &'static str| move |task, turn| post(&format!("{path}/S{}", sku(task, turn, skus)), body);
-    let set = move |task, turn| {
-        put(&format!("/stock/S{}", sku(task, turn, skus)), &format!("{{\"quantity\":{}}}", 1_000 + turn))
-    };
     let adjust = move |task, turn| post(&format!("/stock/S{}/adjustments", sku(task, turn, skus)), body);
     Ok(vec![
         contender("SELECT … FOR UPDATE, a transaction each", &world.floor, to("/for-update")).await?,
         contender("one conditional UPDATE", &world.floor, to("/conditional")).await?,
-        contender("stockade, PUT /stock/{sku}, a transaction each", &world.service, set).await?,
         contender("stockade, POST /stock/{sku}/adjustments", &world.service, adjust).await?,
     ])
 }

@@ -1,6 +1,5 @@
 //! Changes under different locks that share a transaction.
 
-use futures_util::FutureExt;
 use sqlx::{postgres::PgPoolOptions, query, query_scalar};
 use tokio::{runtime::Runtime, sync::Semaphore, task::JoinHandle};
 use tokio_util::task::TaskTracker;
@@ -45,7 +44,8 @@ impl GroupWrite for Take {
         let mut answers = Vec::new();
         for (fence, units) in changes {
             if *units == LOSES_ITS_TRANSACTION {
-                drop(sqlx::Connection::begin(&mut **tx).now_or_never());
+                query("select 1 / 0").execute(&mut **tx).await.unwrap_err();
+                drop(sqlx::Connection::begin(&mut **tx).await.unwrap_err());
             }
             let key = fence.key().as_str().to_owned();
             let (_, sku) = key.split_once(':').unwrap();

@@ -1,0 +1,9 @@
+//! Group commit: changes under different locks that share a transaction.
+
+mod handle;
+mod queue;
+mod settle;
+mod write;
+
+pub use handle::GroupCommit;
+pub use write::GroupWrite;
