@@ -51,11 +51,15 @@ pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sto
 /// # Errors
 ///
 /// The error of the database.
-#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find_all"))]
 pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec<Stock>, sqlx::Error> {
-    if let [only] = skus {
-        return Ok(find(executor, only).await?.into_iter().collect());
+    match skus {
+        [only] => Ok(find(executor, only).await?.into_iter().collect()),
+        skus => find_several(executor, skus).await,
     }
+}
+
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find_several"))]
+async fn find_several(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec<Stock>, sqlx::Error> {
     let skus: Vec<_> = skus.iter().map(|sku| sku.as_str().to_owned()).collect();
     sqlx::query_as("select sku, quantity, version, updated_at from stock where sku = any($1)")
         .bind(skus)
@@ -119,18 +123,23 @@ pub async fn update(
 /// # Errors
 ///
 /// The error of the database.
-#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.update_all"))]
 pub async fn update_all(
     connection: &mut PgConnection,
     changes: &[(&Sku, Quantity, &Line<'_>)],
 ) -> Result<Vec<Stock>, sqlx::Error> {
-    // The server plans a statement over one-element arrays each time, which takes longer than the statement of one row.
-    if let [(sku, quantity, line)] = changes {
-        return match update(connection, sku, *quantity, line).await {
-            Err(sqlx::Error::RowNotFound) => Ok(Vec::new()),
-            changed => changed.map(|stock| vec![stock]),
-        };
+    // The server plans a statement over arrays of one element each time, which takes longer than the statement itself.
+    let [(sku, quantity, line)] = changes else { return update_several(connection, changes).await };
+    match update(connection, sku, *quantity, line).await {
+        Err(sqlx::Error::RowNotFound) => Ok(Vec::new()),
+        changed => changed.map(|stock| vec![stock]),
     }
+}
+
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.update_several"))]
+async fn update_several(
+    connection: &mut PgConnection,
+    changes: &[(&Sku, Quantity, &Line<'_>)],
+) -> Result<Vec<Stock>, sqlx::Error> {
     // The SKUs come a second time as a condition, since a join with `unnest` alone reads a table of a few thousand rows
     // as a whole.
     let tokens: Result<Vec<_>, _> = changes.iter().map(|(_, _, line)| i64::try_from(line.fencing_token)).collect();

@@ -100,9 +100,10 @@ impl GroupWrite for Adjusting {
         let mut keys = HashSet::new();
         let mut steps = Vec::with_capacity(changes.len());
         for (fence, asked) in changes {
-            // The same key for two SKUs: the first has it.
-            let is_taken = asked.memory.key().is_some_and(|key| !keys.insert(key));
-            steps.push(if is_taken { Step::Answer(Err(MISMATCH.into())) } else { asked.decide(fence, &earlier, &old) });
+            let step = asked.decide(fence, &earlier, &old);
+            // The same key for two SKUs: the first answer that is kept has it.
+            let is_taken = step.is_kept() && asked.memory.key().is_some_and(|key| !keys.insert(key));
+            steps.push(if is_taken { Step::Answer(Err(MISMATCH.into())) } else { step });
         }
         let lines: Vec<_> = steps.iter().filter_map(Step::change).collect();
         let new = if lines.is_empty() { HashMap::new() } else { by_sku(db::stock::update_all(tx, &lines).await?) };
@@ -139,6 +140,11 @@ enum Step<'a> {
 }
 
 impl<'a> Step<'a> {
+    /// Whether its answer is kept under the key of the request.
+    const fn is_kept(&self) -> bool {
+        matches!(self, Self::Change(..) | Self::Answer(Ok(Outcome::Refused(_))))
+    }
+
     fn change(&self) -> Option<(&'a Sku, Quantity, &Line<'a>)> {
         match self {
             Self::Change(sku, quantity, line) => Some((sku, *quantity, line)),

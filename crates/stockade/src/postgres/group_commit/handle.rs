@@ -7,7 +7,7 @@ use tracing::Span;
 
 use super::{
     GroupWrite,
-    queue::{Caller, PATIENCE, Queue, Shared, Turn},
+    queue::{Caller, PATIENCE, Shared},
 };
 use crate::{
     Fence,
@@ -71,8 +71,8 @@ impl<W: GroupWrite> GroupCommit<W> {
     }
 
     pub(in crate::postgres) fn keeping_places(database: &PgPool, write: W, keeps_place: Duration) -> Self {
-        let (database, pool, queue) = (database.clone(), PoolState::of(database), Mutex::new(Queue::default()));
-        Self(Arc::new(Shared { database, pool, write, queue, keeps_place }))
+        let (database, pool) = (database.clone(), PoolState::of(database));
+        Self(Arc::new(Shared { database, pool, write, queues: Mutex::default(), keeps_place }))
     }
 
     /// Makes a change under an exclusive ownership, and returns once it is committed and the cached values are dropped.
@@ -92,12 +92,8 @@ impl<W: GroupWrite> GroupCommit<W> {
     #[tracing::instrument(name = "group_commit", level = "debug", skip_all)]
     pub async fn write(&self, fence: &Fence, change: W::Change) -> Result<W::Answer, W::Error> {
         let (answer, answered) = oneshot::channel();
-        let caller = Caller { route: handled(), span: Span::current(), runtime: Handle::current(), answer };
-        match self.0.join(((fence.clone(), change), caller)) {
-            Turn::Waits => {}
-            Turn::Now(place) => place.settle().await,
-            Turn::NoRoom(change) => self.0.settle(vec![change]).await,
-        }
+        let caller = Caller { route: handled(), span: Span::current(), answer };
+        self.0.join(Handle::current(), ((fence.clone(), change), caller));
         answered.await.unwrap_or_else(|_| {
             let unknown = CommitError::Unknown(sqlx::Error::WorkerCrashed);
             Err(WriteError::from(unknown).into())
@@ -113,7 +109,7 @@ impl<W: GroupWrite> Clone for GroupCommit<W> {
 
 impl<W: GroupWrite> fmt::Debug for GroupCommit<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (waiting, under_way) = self.0.queue.lock().stand();
+        let (waiting, under_way) = self.0.stand();
         f.debug_struct("GroupCommit").field("waiting", &waiting).field("under_way", &under_way).finish()
     }
 }

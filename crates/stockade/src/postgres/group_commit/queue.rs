@@ -1,5 +1,5 @@
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
     mem,
     pin::pin,
     sync::Arc,
@@ -8,7 +8,11 @@ use std::{
 
 use parking_lot::Mutex;
 use sqlx::PgPool;
-use tokio::{runtime::Handle, sync::oneshot, time::timeout};
+use tokio::{
+    runtime::{Handle, Id},
+    sync::oneshot,
+    time::timeout,
+};
 use tracing::Span;
 
 use super::GroupWrite;
@@ -29,7 +33,8 @@ pub(super) struct Shared<W: GroupWrite> {
     pub(super) database: PgPool,
     pub(super) pool: Arc<PoolState>,
     pub(super) write: W,
-    pub(super) queue: Mutex<Queue<W>>,
+    /// A queue for the callers of each runtime, whose groups run there: another runtime may stand still, or end before.
+    pub(super) queues: Mutex<HashMap<Id, Queue<W>>>,
     /// How long a group keeps the next one from its place.
     pub(super) keeps_place: Duration,
 }
@@ -44,8 +49,6 @@ pub(super) struct Caller<W: GroupWrite> {
     pub(super) route: Option<Fence>,
     /// The work of a group is part of the span of its first caller.
     pub(super) span: Span,
-    /// Callers of one runtime form a group, which runs there: another runtime may stand still or end before.
-    pub(super) runtime: Handle,
     pub(super) answer: oneshot::Sender<Result<W::Answer, W::Error>>,
 }
 
@@ -69,46 +72,44 @@ impl<W: GroupWrite> Default for Queue<W> {
     }
 }
 
-/// What a new caller does.
-pub(super) enum Turn<W: GroupWrite> {
-    Waits,
-    /// Nobody is ahead: it makes its change itself, which saves the way to another task and back.
-    Now(Place<W>),
-    NoRoom(Waiting<W>),
-}
-
 impl<W: GroupWrite> Shared<W> {
-    pub(super) fn join(self: &Arc<Self>, change: Waiting<W>) -> Turn<W> {
-        let mut queue = self.queue.lock();
+    /// Begins a group if few are under way, or puts the change behind those that wait.
+    pub(super) fn join(self: &Arc<Self>, runtime: Handle, change: Waiting<W>) {
+        let mut queues = self.queues.lock();
+        let queue = queues.entry(runtime.id()).or_default();
         if queue.under_way < AT_ONCE {
             queue.under_way += 1;
-            return Turn::Now(Place { shared: Arc::clone(self), group: vec![change] });
+            drop(queues);
+            Place { shared: Arc::clone(self), runtime, group: vec![change] }.spawn();
+        } else if queue.waiting.len() < WAITING {
+            queue.waiting.push_back(change);
+        } else {
+            drop(queues);
+            let shared = Arc::clone(self);
+            self.pool.tasks.spawn_on(async move { shared.settle(vec![change]).await }, &runtime);
         }
-        if queue.waiting.len() >= WAITING {
-            return Turn::NoRoom(change);
-        }
-        queue.waiting.push_back(change);
-        Turn::Waits
+    }
+
+    /// How many changes wait, and how many groups are under way.
+    pub(super) fn stand(&self) -> (usize, usize) {
+        let queues = self.queues.lock();
+        queues
+            .values()
+            .fold((0, 0), |(waiting, under_way), queue| (waiting + queue.waiting.len(), under_way + queue.under_way))
     }
 }
 
 impl<W: GroupWrite> Queue<W> {
-    /// How many changes wait, and how many groups are under way.
-    pub(super) fn stand(&self) -> (usize, usize) {
-        (self.waiting.len(), self.under_way)
-    }
-
-    /// Takes the changes of the next group: the oldest of one runtime, but one of each resource. Two owners of one
-    /// resource, of whom one has lost it, are told apart by their claims, which takes two transactions.
+    /// Takes the changes of the next group: the oldest, but one of each resource. Two owners of one resource, of whom
+    /// one has lost it, are told apart by their claims, which takes two transactions.
     fn next(&mut self) -> Vec<Waiting<W>> {
-        let Some(runtime) = self.waiting.front().map(|(_, caller)| caller.runtime.id()) else { return Vec::new() };
         let (mut group, mut left) = (Vec::new(), VecDeque::new());
         let mut resources = HashSet::new();
         while group.len() < MOST
             && let Some(waiting) = self.waiting.pop_front()
         {
-            let ((fence, _), caller) = &waiting;
-            if caller.runtime.id() == runtime && resources.insert(fence.key().clone()) {
+            let ((fence, _), _) = &waiting;
+            if resources.insert(fence.key().clone()) {
                 group.push(waiting);
             } else {
                 left.push_back(waiting);
@@ -121,13 +122,21 @@ impl<W: GroupWrite> Queue<W> {
 }
 
 /// A place among the groups under way. However its group ends, or if it takes long, the next one gets the place.
-pub(super) struct Place<W: GroupWrite> {
+struct Place<W: GroupWrite> {
     shared: Arc<Shared<W>>,
+    runtime: Handle,
     group: Vec<Waiting<W>>,
 }
 
 impl<W: GroupWrite> Place<W> {
-    pub(super) async fn settle(mut self) {
+    /// Settles the group in a task: that of a caller may stop polling, and the next group would wait for it. If the
+    /// runtime has ended, the place is dropped at once.
+    fn spawn(self) {
+        let (tasks, runtime) = (self.shared.pool.tasks.clone(), self.runtime.clone());
+        tasks.spawn_on(self.settle(), &runtime);
+    }
+
+    async fn settle(mut self) {
         let (shared, group) = (Arc::clone(&self.shared), mem::take(&mut self.group));
         let mut settling = pin!(shared.settle(group));
         if timeout(shared.keeps_place, &mut settling).await.is_err() {
@@ -139,15 +148,17 @@ impl<W: GroupWrite> Place<W> {
 
 impl<W: GroupWrite> Drop for Place<W> {
     fn drop(&mut self) {
-        let mut queue = self.shared.queue.lock();
-        let group = queue.next();
-        let Some(runtime) = group.first().map(|(_, caller)| caller.runtime.clone()) else {
-            queue.under_way -= 1;
+        let mut queues = self.shared.queues.lock();
+        let Entry::Occupied(mut queue) = queues.entry(self.runtime.id()) else { return };
+        let group = queue.get_mut().next();
+        if group.is_empty() {
+            queue.get_mut().under_way -= 1;
+            if queue.get().under_way == 0 {
+                queue.remove();
+            }
             return;
-        };
-        drop(queue);
-        let place = Self { shared: Arc::clone(&self.shared), group };
-        // If the runtime has ended, the place is dropped at once, and with it callers of that runtime only.
-        self.shared.pool.tasks.spawn_on(place.settle(), &runtime);
+        }
+        drop(queues);
+        Self { shared: Arc::clone(&self.shared), runtime: self.runtime.clone(), group }.spawn();
     }
 }

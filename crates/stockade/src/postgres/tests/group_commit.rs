@@ -116,9 +116,14 @@ impl World {
 
     /// Two changes whose transactions have begun: those asked for next form a group.
     async fn busy(&self) -> Busy {
+        self.busy_after(0).await
+    }
+
+    /// [`World::busy`] when so many transactions have begun before.
+    async fn busy_after(&self, begun: usize) -> Busy {
         let guards = [self.lock("a").await, self.lock("b").await];
         let answers = [self.ask(&guards[0], 1), self.ask(&guards[1], 1)];
-        self.begun(2).await;
+        self.begun(begun + 2).await;
         Busy { _guards: guards, answers }
     }
 
@@ -441,28 +446,37 @@ async fn what_applies_nothing_leaves_no_claim() {
 }
 
 #[test]
-fn a_runtime_that_ends_takes_no_change_of_another_along() {
-    let here = Runtime::new().unwrap();
+fn a_runtime_that_stands_still_or_ends_keeps_no_other_waiting() {
+    let (here, there) = (Runtime::new().unwrap(), tokio::runtime::Builder::new_current_thread().enable_all().build());
+    let there = there.unwrap();
     let (_server, world) = here.block_on(World::start());
-    let there = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // The connections belong to this runtime, which drives them all the time.
     here.block_on(async {
-        let busy = world.busy().await;
-        let (c, d) = (world.lock("c").await, world.lock("d").await);
-        // This one is asked for first, and its runtime never runs again.
-        let stands_still = {
-            let (groups, fence) = (world.groups.clone(), c.fence());
-            there.spawn(async move { groups.write(&fence, 1).await })
-        };
-        tokio::task::block_in_place(|| there.block_on(world.stand(1, 2)));
-        let goes_on = world.ask(&d, 1);
-        world.stand(2, 2).await;
+        drop(futures_util::future::join_all((0..8).map(|_| world.pool.acquire())).await);
+        until(async || world.pool.num_idle() >= 8).await;
+    });
+    // Three changes of another runtime: two are under way, one waits, and nobody drives them any more.
+    let stand_still = there.block_on(async {
+        let mut asked = Vec::new();
+        for sku in ["c", "d", "e"] {
+            let guard = world.lock(sku).await;
+            asked.push((world.ask(&guard, 1), guard));
+        }
+        world.begun(2).await;
+        world.stand(1, 2).await;
+        asked
+    });
+    here.block_on(async {
+        let busy = world.busy_after(2).await;
+        let f = world.lock("f").await;
+        let waits = world.ask(&f, 1);
         world.open();
         busy.end().await;
-        goes_on.await.unwrap().unwrap();
-        assert!(!stands_still.is_finished());
+        soon(waits).await;
+        assert_eq!(world.quantities().await, [9, 9, 10, 10, 10, 9]);
     });
+    assert!(stand_still.iter().all(|(answer, _)| !answer.is_finished()));
     there.shutdown_background();
-    assert_eq!(here.block_on(world.quantities()), [9, 9, 10, 9, 10, 10]);
     here.block_on(world.stand(0, 0));
 }
 
