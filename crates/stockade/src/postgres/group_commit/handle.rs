@@ -19,7 +19,8 @@ use crate::{
 ///
 /// A transaction has a price that does not depend on what it changes: its messages, its plans, its commit. Callers of
 /// [`GroupCommit::write`] that arrive while two groups are under way form the next group, of 64 changes at most, and pay
-/// this price once. A group that takes longer than 50 ms no longer keeps others waiting.
+/// this price once. A group that takes longer than 50 ms no longer keeps others waiting. Callers of different runtimes
+/// share no group.
 ///
 /// What holds for a transaction of its own holds for each change of a group:
 ///
