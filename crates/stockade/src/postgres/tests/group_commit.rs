@@ -234,7 +234,8 @@ async fn a_claim_that_is_refused_refuses_its_own_change_only() {
 
 /// A pool whose statements wait so long for a row that no test sees the end of it.
 async fn patient(server: &PostgresServer) -> PgPool {
-    let timeouts = Timeouts::default().statement(Duration::from_secs(60)).lock(Duration::from_secs(50));
+    let long = Duration::from_secs(60);
+    let timeouts = Timeouts::default().statement(long).lock(long).idle_in_transaction(long);
     let options = options(server.url().parse().unwrap(), &timeouts);
     PgPoolOptions::new().connect_with(options).await.unwrap()
 }

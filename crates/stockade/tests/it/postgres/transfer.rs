@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgPool};
 use stockade::{
     Locks,
     lock::{Force, LossReason, MultiGuard},
-    postgres::FenceError,
+    postgres::{self, FenceError, Timeouts},
 };
 use tokio::task::JoinSet;
 
@@ -171,4 +171,34 @@ async fn all_rows_stay_locked_to_the_end_of_the_transaction() {
     for fence in held.fences().iter() {
         fence.begin(&pool).await.unwrap().commit().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn claims_are_made_in_one_order_whatever_the_order_of_the_names() {
+    let (server, _) = database().await;
+    // No statement here is impatient before the test has looked.
+    let timeouts = Timeouts::default().statement(Duration::from_secs(30)).lock(Duration::from_secs(25));
+    let options = postgres::options(server.url().parse().unwrap(), &timeouts);
+    let pool = PgPool::connect_with(options).await.unwrap();
+    let locks = Locks::memory();
+    let mut is_claimed = Vec::new();
+    for [one, other] in [[0, 1], [1, 0]] {
+        let held = locks.write_all([&SKUS[one], &SKUS[other]]).acquire().await.unwrap();
+        held.fences().claim(&pool).await.unwrap();
+        let mut holder = pool.begin().await.unwrap();
+        sqlx::query("select from stockade.fence where resource = 'stock:b' for update")
+            .execute(&mut *holder)
+            .await
+            .unwrap();
+        let mut waits = JoinSet::new();
+        let (fences, database) = (held.fences().clone(), pool.clone());
+        waits.spawn(async move { fences.begin(&database).await.map(drop) });
+        blocked(&pool, 1).await;
+        let free = sqlx::query("select from stockade.fence where resource = 'stock:a' for update nowait");
+        is_claimed.push(free.execute(&pool).await.is_err());
+        holder.rollback().await.unwrap();
+        waits.join_next().await.unwrap().unwrap().unwrap();
+        held.release().await.unwrap();
+    }
+    assert_eq!(is_claimed[0], is_claimed[1]);
 }
