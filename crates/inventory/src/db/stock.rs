@@ -117,8 +117,8 @@ pub async fn update(
     change(connection, SQL, sku, quantity, line).await
 }
 
-/// Does what [`update`] does for these SKUs, no two of which are equal. Returns their stock in any order. A SKU without a
-/// row is left out.
+/// Does what [`update`] does, for several SKUs. Each comes once. Returns their stock, in any order. A SKU that has no row
+/// is left out.
 ///
 /// # Errors
 ///

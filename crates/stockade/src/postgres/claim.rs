@@ -289,8 +289,9 @@ fn opening_of_all(fences: &[Fence], patience: Option<Duration>) -> Result<String
     ))
 }
 
-/// The error of the claims of several fences, one of which was refused. The server does not say which. An equal token is
-/// an earlier claim of its own, or that of another owner who has the same token.
+/// Finds the fence whose claim was refused, and makes the error of it. The server only says that one of them was.
+///
+/// A higher token in the database is a sure sign. An equal one may also be an earlier claim of the fence itself.
 async fn one_refused(fences: &[Fence], pool: &PgPool) -> Option<FenceError> {
     let mut equal = None;
     for fence in fences {

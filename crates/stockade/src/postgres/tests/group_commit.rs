@@ -361,33 +361,44 @@ async fn a_change_that_may_not_be_committed_any_more_keeps_no_other_from_it() {
 }
 
 #[tokio::test]
-async fn a_change_whose_request_is_answered_while_it_waits_does_not_split_its_group() {
-    let (_server, world) = World::start().await;
-    let busy = world.busy().await;
-    let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
-    assert!(c.fence().ownership.commits.close());
-    world.open();
-    let error = of_c.await.unwrap().unwrap_err();
-    assert!(matches!(error, WriteError::Commit(CommitError::Closed)), "{error:?}");
-    let ids = [of_d.await.unwrap().unwrap(), of_e.await.unwrap().unwrap(), of_f.await.unwrap().unwrap()];
-    assert!(ids[0] == ids[1] && ids[1] == ids[2], "{ids:?}");
-    busy.end().await;
-    assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
+async fn a_change_that_is_ruled_out_while_it_waits_does_not_split_its_group() {
+    for nobody_waits in [false, true] {
+        let (_server, world) = World::start().await;
+        let busy = world.busy().await;
+        let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
+        if nobody_waits {
+            of_c.abort();
+        } else {
+            assert!(c.fence().ownership.commits.close(), "its request is answered as not applied");
+        }
+        let of_c = tokio::join!(of_c, async { world.open() }).0;
+        match of_c {
+            Ok(answer) => assert!(matches!(answer, Err(WriteError::Commit(CommitError::Closed))), "{answer:?}"),
+            Err(ended) => assert!(nobody_waits && ended.is_cancelled(), "{ended:?}"),
+        }
+        let ids = [of_d.await.unwrap().unwrap(), of_e.await.unwrap().unwrap(), of_f.await.unwrap().unwrap()];
+        assert!(ids[0] == ids[1] && ids[1] == ids[2], "{ids:?}");
+        busy.end().await;
+        assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
+    }
 }
 
 #[tokio::test]
-async fn a_change_that_nobody_waits_for_any_more_is_not_made() {
+async fn a_change_that_finds_the_queue_full_has_a_transaction_of_its_own() {
     let (_server, world) = World::start().await;
     let busy = world.busy().await;
-    let [(_c, of_c), others @ ..] = world.group().await;
-    of_c.abort();
-    assert!(of_c.await.unwrap_err().is_cancelled());
+    let (c, d) = (world.lock("c").await, world.lock("d").await);
+    let waiting: Vec<_> = (0..1_024).map(|_| world.ask(&c, 1)).collect();
+    world.stand(1_024, 2).await;
+    let beside = world.ask(&d, 1);
+    world.begun(3).await;
+    world.stand(1_024, 2).await;
+    waiting.iter().for_each(JoinHandle::abort);
     world.open();
-    for (_guard, answer) in others {
-        answer.await.unwrap().unwrap();
-    }
+    beside.await.unwrap().unwrap();
     busy.end().await;
-    assert_eq!(world.quantities().await, [9, 9, 10, 9, 9, 9]);
+    world.stand(0, 0).await;
+    assert_eq!(world.quantities().await, [9, 9, 10, 9, 10, 10]);
 }
 
 #[tokio::test]
