@@ -150,12 +150,16 @@ impl<W: GroupWrite> Drop for Place<W> {
     fn drop(&mut self) {
         let mut queues = self.shared.queues.lock();
         let Entry::Occupied(mut queue) = queues.entry(self.runtime.id()) else { return };
+        // If this group was not even begun, its runtime has ended, and with it all who wait there.
+        let ended = if self.group.is_empty() { VecDeque::new() } else { mem::take(&mut queue.get_mut().waiting) };
         let group = queue.get_mut().next();
         if group.is_empty() {
             queue.get_mut().under_way -= 1;
             if queue.get().under_way == 0 {
                 queue.remove();
             }
+            drop(queues);
+            drop(ended);
             return;
         }
         drop(queues);

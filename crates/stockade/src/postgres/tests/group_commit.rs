@@ -467,16 +467,15 @@ fn a_runtime_that_stands_still_or_ends_keeps_no_other_waiting() {
         drop(futures_util::future::join_all((0..8).map(|_| world.pool.acquire())).await);
         until(async || world.pool.num_idle() >= 8).await;
     });
-    // Three changes of another runtime: two are under way, one waits, and nobody drives them any more.
+    // Changes of another runtime: two are under way, a thousand of one resource wait, and nobody drives them any more.
     let stand_still = there.block_on(async {
         let mut asked = Vec::new();
-        for sku in ["c", "d", "e"] {
-            let guard = world.lock(sku).await;
-            asked.push((world.ask(&guard, 1), guard));
-        }
+        let guards = [world.lock("c").await, world.lock("d").await, world.lock("e").await];
+        asked.extend([world.ask(&guards[0], 1), world.ask(&guards[1], 1)]);
         world.begun(2).await;
-        world.stand(1, 2).await;
-        asked
+        asked.extend((0..1_000).map(|_| world.ask(&guards[2], 1)));
+        world.stand(1_000, 2).await;
+        (asked, guards)
     });
     here.block_on(async {
         let busy = world.busy_after(2).await;
@@ -487,7 +486,7 @@ fn a_runtime_that_stands_still_or_ends_keeps_no_other_waiting() {
         soon(waits).await;
         assert_eq!(world.quantities().await, [9, 9, 10, 10, 10, 9]);
     });
-    assert!(stand_still.iter().all(|(answer, _)| !answer.is_finished()));
+    assert!(stand_still.0.iter().all(|answer| !answer.is_finished()));
     there.shutdown_background();
     here.block_on(world.stand(0, 0));
 }
