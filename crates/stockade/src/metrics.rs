@@ -11,6 +11,7 @@
 //! | outcome | [`CACHE_REQUESTS`] | `hit_local`, `hit_redis`, `stale`, `null`, `bloom_reject`, `load`, `collapsed`, `shed`, `error` |
 //! | outcome | [`CACHE_LOADS`] | `ok`, `absent`, `error`, `timeout`, `cancelled` |
 //! | outcome | [`CACHE_TX_READS`] | `ok`, `absent`, `error`, `timeout` |
+//! | outcome | [`GROUP_COMMITS`] | `ok`, `apart`, `error` |
 //! | reason | [`LOCK_LOST`] | `expired`, `stolen`, `forced`, `store_lost_data` |
 //! | reason | [`LOCK_DELEGATION_RECALLS`] | `wanted`, `local`, `disconnected`, `lost`, `unused`, `old`, `shutdown` |
 //! | reason | [`CACHE_PAYLOADS_REFUSED`] | `unreadable`, `too_large`, `no_encoding` |
@@ -100,6 +101,10 @@ names! {
     OUTBOX_LAG = "stockade_outbox_lag_seconds";
     /// Invalidations that a cache refused while it took others, and that are not applied yet.
     OUTBOX_REFUSED = "stockade_outbox_refused_rows";
+    /// Transactions of group commits, by outcome: `apart` if its changes are made one by one.
+    GROUP_COMMITS = "stockade_group_commits_total";
+    /// Changes in those that ended well.
+    GROUP_CHANGES = "stockade_group_changes_total";
     /// 1, labelled with the version.
     BUILD_INFO = "stockade_build_info";
 }
@@ -149,7 +154,11 @@ impl Counter {
     }
 
     pub(crate) fn count(&self) {
-        self.0.increment(1);
+        self.add(1);
+    }
+
+    pub(crate) fn add(&self, many: u64) {
+        self.0.increment(many);
     }
 }
 

@@ -50,6 +50,14 @@ async fn adjustments_that_share_a_transaction_are_answered_one_by_one() {
     assert_eq!(stage.count("select count(*) from idempotency").await, 96);
     let transactions = stage.count("select count(distinct xmin::text) from movement where kind = 'adjustment'").await;
     assert!(transactions < 32, "none of {transactions} transactions was shared");
+    let metrics = instance.metrics().await;
+    let value = |series: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(series)).unwrap_or_else(|| panic!("{metrics}"));
+        line.trim().parse::<usize>().unwrap()
+    };
+    assert_eq!(value("stockade_group_changes_total "), answers.len());
+    let transactions = value("stockade_group_commits_total{outcome=\"ok\"} ");
+    assert!(transactions < answers.len(), "{transactions} transactions for {} changes", answers.len());
 }
 
 #[tokio::test]

@@ -31,6 +31,8 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("stockade_cache_vouched_for", &["cache"]),
     ("stockade_outbox_lag_seconds", &[]),
     ("stockade_outbox_refused_rows", &["cache"]),
+    ("stockade_group_commits_total", &["outcome"]),
+    ("stockade_group_changes_total", &[]),
     ("stockade_build_info", &["version"]),
     ("inventory_movements_total", &["kind", "outcome"]),
     ("inventory_fence_rejected_total", &[]),
@@ -113,6 +115,8 @@ pub(super) fn values_of(label: &str) -> Option<&'static [&'static str]> {
             // loads
             "ok",
             "absent",
+            // transactions of group commits
+            "apart",
             // movements
             "applied",
             "refused",

@@ -8,6 +8,7 @@ use tracing::Span;
 use super::{
     GroupWrite,
     queue::{Caller, PATIENCE, Shared},
+    tally::Tally,
 };
 use crate::{
     Fence,
@@ -73,7 +74,8 @@ impl<W: GroupWrite> GroupCommit<W> {
 
     pub(in crate::postgres) fn keeping_places(database: &PgPool, write: W, keeps_place: Duration) -> Self {
         let (database, pool) = (database.clone(), PoolState::of(database));
-        Self(Arc::new(Shared { database, pool, write, queues: Mutex::default(), keeps_place }))
+        let (queues, tally) = (Mutex::default(), Tally::default());
+        Self(Arc::new(Shared { database, pool, write, queues, keeps_place, tally }))
     }
 
     /// Makes a change under an exclusive ownership, and returns once it is committed and the cached values are dropped.

@@ -3,6 +3,7 @@
 mod handle;
 mod queue;
 mod settle;
+mod tally;
 mod write;
 
 pub use handle::GroupCommit;

@@ -15,7 +15,7 @@ use tokio::{
 };
 use tracing::Span;
 
-use super::GroupWrite;
+use super::{GroupWrite, tally::Tally};
 use crate::{Fence, postgres::registry::PoolState};
 
 /// How many groups are written at the same time: while one waits for the disk, the other goes on.
@@ -37,6 +37,7 @@ pub(super) struct Shared<W: GroupWrite> {
     pub(super) queues: Mutex<HashMap<Id, Queue<W>>>,
     /// How long a group keeps the next one from its place.
     pub(super) keeps_place: Duration,
+    pub(super) tally: Tally,
 }
 
 pub(super) type Change<W> = (Fence, <W as GroupWrite>::Change);

@@ -1,7 +1,7 @@
 use std::{io, iter, slice, time::Duration};
 
 use sqlx::Connection;
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use super::{
     GroupWrite,
@@ -45,8 +45,14 @@ impl<W: GroupWrite> Shared<W> {
 
     /// Makes these changes in one transaction, as part of the span of the first caller.
     async fn attempt(&self, changes: &[Change<W>], callers: &[Caller<W>]) -> Result<Written<W>, Failure<W>> {
-        let span = callers.first().map_or_else(Span::none, |caller| caller.span.clone());
-        self.attempt_within_span(changes, callers).instrument(span).await
+        let Some(first) = callers.first() else { return Ok(Written { answers: Vec::new(), heard_within: None }) };
+        let attempt = self.attempt_within_span(changes, callers).instrument(first.span.clone()).await;
+        match &attempt {
+            Ok(_) => self.tally.ok(changes.len()),
+            Err(failure) if failure.is_of_all() || changes.len() == 1 => self.tally.error.count(),
+            Err(_) => self.tally.apart.count(),
+        }
+        attempt
     }
 
     async fn attempt_within_span(
@@ -55,7 +61,6 @@ impl<W: GroupWrite> Shared<W> {
         callers: &[Caller<W>],
     ) -> Result<Written<W>, Failure<W>> {
         let tx = match changes {
-            [] => return Ok(Written { answers: Vec::new(), heard_within: None }),
             [(fence, _)] => fence.begin(&self.database).await,
             _ => {
                 let fences = changes.iter().map(|(fence, _)| fence.clone()).collect();
@@ -164,6 +169,10 @@ impl<W: GroupWrite> From<WriteError> for Failure<W> {
 }
 
 impl<W: GroupWrite> Failure<W> {
+    fn is_of_all(&self) -> bool {
+        matches!(self, Self::Transaction(error) if of_all(error).is_some())
+    }
+
     fn into(self) -> W::Error {
         match self {
             Self::Write(error) => error,
