@@ -6,7 +6,7 @@
 //! cargo run -p stockade-testbed -- exec -- target/debug/examples/catalogue
 //! ```
 
-use std::{borrow::Cow, convert::Infallible, env, error::Error, time::Duration};
+use std::{borrow::Cow, convert::Infallible, env, error::Error, num::NonZeroU32, time::Duration};
 
 use futures_util::stream;
 use stockade::{
@@ -48,6 +48,10 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
         .ttl(Duration::from_secs(300)..=Duration::from_secs(600))
         .local(1 << 20) // bytes
         .bloom(&known)
+        .load_rate(const { NonZeroU32::new(500).unwrap() }) // a second: many prices that expire together are spread
+        .grace(Duration::from_secs(3600))
+        .soft_timeout(Duration::from_millis(50)) // while the table is slow, a price that has expired will do
+        .hard_timeout(Duration::from_secs(1)) // without one, nobody waits longer than this
         .loader(load)
         .build();
 

@@ -9,7 +9,7 @@
 use std::{borrow::Cow, env, error::Error, time::Duration};
 
 use futures_util::future::try_join_all;
-use sqlx::{PgPool, postgres::PgPoolOptions};
+use sqlx::{PgConnection, PgPool, postgres::PgPoolOptions};
 use stockade::{
     Cache, Locks, Redis, Resource,
     postgres::{self, Relay, Timeouts},
@@ -36,8 +36,9 @@ struct Bank {
     balances: Cache<Account, i64>,
 }
 
-async fn load(pool: PgPool, account: Account) -> Result<Option<i64>, sqlx::Error> {
-    sqlx::query_scalar("select balance from account where id = $1").bind(account.0).fetch_optional(&pool).await
+/// Reads on a connection of the cache, or within a transaction.
+async fn load(connection: &mut PgConnection, account: Account) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar("select balance from account where id = $1").bind(account.0).fetch_optional(connection).await
 }
 
 impl Bank {
@@ -46,11 +47,16 @@ impl Bank {
         let both = self.locks.write_all([&from, &to]).wait(Duration::from_secs(10)).acquire().await?;
         let mut tx = both.begin(&self.pool).await?;
         for (account, change) in [(from, -amount), (to, amount)] {
-            let update = "update account set balance = balance + $2 where id = $1 and balance + $2 >= 0";
-            let updated = sqlx::query(update).bind(account.0).bind(change).execute(&mut *tx).await?;
-            if updated.rows_affected() == 0 {
-                return Err(format!("{}: no such account, or too little on it", account.0).into()); // rolls both back
+            // What the transaction sees, after all that was written under these locks before.
+            match self.balances.get_in(&mut tx, &account).await? {
+                None => return Err(format!("{}: no such account", account.0).into()), // rolls both back
+                Some(balance) if balance + change < 0 => {
+                    return Err(format!("{}: {balance} is too little", account.0).into());
+                }
+                Some(_) => {}
             }
+            let update = "update account set balance = balance + $2 where id = $1";
+            sqlx::query(update).bind(account.0).bind(change).execute(&mut *tx).await?;
             tx.invalidate(&self.balances, &account); // a strict cache hears of it before COMMIT
         }
         tx.commit().await?;
@@ -71,11 +77,10 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let pool = PgPoolOptions::new().connect_with(options).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql(TABLE).execute(&pool).await?;
-    let rows = pool.clone();
     let balances = Cache::builder(&redis)
         .ttl(Duration::from_secs(60)..=Duration::from_secs(120))
         .strict(&pool)
-        .loader(move |account| load(rows.clone(), account))
+        .loader_in(&pool, load)
         .build();
     let relay = Relay::spawn(pool.clone(), [balances.invalidator()]); // vouches for the Redis of a strict cache
     let bank = Bank { pool, locks: Locks::new(&redis), balances };
@@ -85,8 +90,10 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let there = (0..8).map(|_| bank.transfer(ann, bob, 5));
     let back = (0..4).map(|_| bank.transfer(bob, ann, 1));
     tokio::try_join!(try_join_all(there), try_join_all(back))?;
-    if let Err(refused) = bank.transfer(ann, Account("eve"), 1).await {
-        println!("{refused}");
+    for (from, to, amount) in [(ann, Account("eve"), 1), (ann, bob, 65)] {
+        if let Err(refused) = bank.transfer(from, to, amount).await {
+            println!("{refused}");
+        }
     }
     println!("ann {}, bob {}", bank.balance(ann).await?, bank.balance(bob).await?);
 

@@ -103,6 +103,7 @@ async fn transfers_both_ways_end_with_the_balances_that_strict_reads_see() {
     let said = output("transfer", &redis, &[("DATABASE_URL", postgres.url())]).await;
     assert!(said.contains("ann 100, bob 100"), "{said}");
     assert!(said.contains("eve: no such account"), "{said}");
+    assert!(said.contains("ann: 64 is too little"), "{said}");
     assert!(said.contains("ann 64, bob 136"), "{said}");
 }
 
