@@ -25,14 +25,14 @@ static LOOK: Script = script!("look", "scripts/invariants.lua");
 
 /// How many calls are sent together.
 const TOGETHER: usize = 8;
-const PROCESSES: [&str; 3] = ["one", "two", "three"];
+pub(super) const PROCESSES: [&str; 3] = ["one", "two", "three"];
 
 /// One key.
 pub(super) struct Place {
     pub(super) key: Key,
     pub(super) keys: Vec<String>,
     /// The tokens of all loads so far, current or not. The first was never leased.
-    tokens: Vec<String>,
+    pub(super) tokens: Vec<String>,
     /// The token that was current when the key was last looked at.
     current: Option<String>,
     intents: Vec<String>,
@@ -43,8 +43,8 @@ pub(super) struct FuzzState {
     connection: MultiplexedConnection,
     shas: HashMap<&'static str, String>,
     names: Keys,
-    places: Vec<Place>,
-    random: StdRng,
+    pub(super) places: Vec<Place>,
+    pub(super) random: StdRng,
     next: u64,
     /// The run of the server, as processes know it that are not late.
     run: u64,
@@ -61,7 +61,7 @@ pub(super) struct FuzzState {
     /// How many tags were invalidated.
     pub(super) tags: u64,
     /// The newest epoch that was seen, and the one before it, which late processes know.
-    known: [u64; 2],
+    pub(super) known: [u64; 2],
     /// The beginning of each failure message.
     title: String,
 }
@@ -107,13 +107,13 @@ impl FuzzState {
         }
     }
 
-    fn next_name(&mut self, kind: &str) -> String {
+    pub(super) fn next_name(&mut self, kind: &str) -> String {
         self.next += 1;
         format!("{kind}{}", self.next)
     }
 
     /// The run of the server, or sometimes another one, from a process that is behind or ahead.
-    fn run(&mut self) -> String {
+    pub(super) fn run(&mut self) -> String {
         if self.random.random_bool(0.002) {
             self.run = self.random.random_range(0..3);
         }
@@ -122,7 +122,7 @@ impl FuzzState {
     }
 
     /// The epoch that a process knows.
-    fn known(&mut self) -> u64 {
+    pub(super) fn known(&mut self) -> u64 {
         // Never an epoch that is older than these two: a process hears of every epoch. Otherwise old values would come
         // back.
         self.known[usize::from(self.random.random_bool(0.3))]
@@ -205,67 +205,12 @@ impl FuzzState {
         }
     }
 
-    fn invalidate_tag(&mut self, run: String) -> Operation {
+    pub(super) fn invalidate_tag(&mut self, run: String) -> Operation {
         let tag = Operation::TAGS.choose(&mut self.random).unwrap();
         // It is shorter than values live only as when two caches of one name have different settings.
         let longest = if self.random.random_bool(0.7) { 50 } else { 2_000_000 };
         let longest = self.random.random_range(0..longest);
         Operation::InvalidateTag { tag, longest, run, random: self.next_name("random") }
-    }
-
-    /// Loses the table of tags and invalidates tags. In a new table without a value the stamps are deleted at once.
-    fn begin_anew(&mut self, place: usize) -> Vec<(usize, Operation)> {
-        let run = self.run();
-        let mut operations = vec![(place, Operation::Lose)];
-        operations.extend((0..3).map(|_| (place, self.invalidate_tag(run.clone()))));
-        operations
-    }
-
-    /// A load that a process begins at once, and its token.
-    fn lease(&mut self, place: usize, early: bool, run: &str) -> (String, Operation) {
-        let (token, process, known) = (self.next_name("token"), PROCESSES[0], self.known[0]);
-        self.places[place].tokens.push(token.clone());
-        let (lease, longest, run) = (Operation::LONGEST_LEASE, 300, run.to_owned());
-        (token.clone(), Operation::Lease { token, lease, process, early, content: false, longest, run, known })
-    }
-
-    /// A value is loaded anew before it ends, perhaps it becomes outdated, and somebody asks for it during that load.
-    fn ask_during_an_early_load(&mut self, place: usize) -> Vec<(usize, Operation)> {
-        let run = self.run();
-        let (token, first) = self.lease(place, false, &run);
-        let ((_, again), (_, asks)) = (self.lease(place, true, &run), self.lease(place, false, &run));
-        let [tag, ..] = Operation::TAGS;
-        let (value, tags) = (format!("{token} {}", self.next_name("value")), tag.to_owned());
-        let fill = Operation::Fill { token, value, ttl: 300, grace: 250, tags, run: run.clone() };
-        let random = self.next_name("random");
-        let invalidate = Operation::InvalidateTag { tag, longest: 2_000_000, run, random };
-        let meanwhile = match self.random.random_range(0..4) {
-            0 => vec![],
-            1 => vec![invalidate],
-            2 => vec![invalidate, Operation::Forget],
-            _ => vec![Operation::Lose, invalidate],
-        };
-        let steps = [Operation::Invalidate, first, fill, again].into_iter().chain(meanwhile).chain([asks]);
-        steps.map(|step| (place, step)).collect()
-    }
-
-    /// Two loads fail, and somebody asks for the value.
-    fn ask_after_two_failures(&mut self, place: usize) -> Vec<(usize, Operation)> {
-        let run = self.run();
-        let mut steps = vec![Operation::Invalidate];
-        for hold in [0, 250] {
-            let (token, lease) = self.lease(place, false, &run);
-            steps.extend([lease, Operation::Abort { token, hold, counts: true, unstorable: false }]);
-        }
-        steps.push(self.lease(place, false, &run).1);
-        steps.into_iter().map(|step| (place, step)).collect()
-    }
-
-    /// A process joins, and the server has neither epoch nor marker.
-    fn join_first(&mut self, place: usize) -> Vec<(usize, Operation)> {
-        let (run, known) = (self.run(), self.known());
-        let join = Operation::Join { run, longest: self.random.random_range(0..200), known };
-        vec![(place, Operation::LoseEpoch { marker: true }), (place, join)]
     }
 
     /// Makes each call in one round trip: the state before, the call, the state after, and the check of invariants.
@@ -346,21 +291,7 @@ impl FuzzState {
                 let place = self.random.random_range(0..self.places.len());
                 operations.push((place, self.choose(place)));
             }
-            if self.random.random_bool(0.05) {
-                operations.extend(self.begin_anew(0));
-            }
-            if self.random.random_bool(0.02) {
-                operations.extend(self.join_first(0));
-            }
-            // What depends on the time between two calls is in one round trip: on a busy machine a load takes less time
-            // than lies between two of them.
-            let place = self.random.random_range(0..self.places.len());
-            if self.random.random_bool(0.05) {
-                operations.extend(self.ask_during_an_early_load(place));
-            }
-            if self.random.random_bool(0.02) {
-                operations.extend(self.ask_after_two_failures(place));
-            }
+            self.add_scenes(&mut operations);
             self.round(operations).await;
             if self.random.random_bool(0.05) {
                 let pause = self.random.random_range(0..60);

@@ -1,6 +1,7 @@
 //! Tests of the scripts on a real server.
 
 mod fuzz;
+mod fuzz_scenes;
 mod fuzz_state;
 mod history;
 mod messages;

@@ -1,0 +1,77 @@
+//! Groups whose transaction ends otherwise than by an answer to COMMIT.
+
+use std::sync::atomic::Ordering;
+
+use super::world::{LOSES_ITS_TRANSACTION, World};
+use crate::postgres::{CommitError, FenceError, WriteError};
+
+#[tokio::test]
+async fn a_group_that_lost_its_transaction_is_not_made_again() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.ask_for_four(LOSES_ITS_TRANSACTION).await;
+    world.stand(4, 2).await;
+    world.open();
+    for (_guard, answer) in group {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Commit(CommitError::Ended)), "{error:?}");
+    }
+    busy.end().await;
+}
+
+#[tokio::test]
+async fn a_panic_is_the_end_of_its_group_and_of_no_other() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    world.take.gate.add_permits(2);
+    busy.end().await;
+    world.take.panics.store(true, Ordering::Release);
+    world.open();
+    for (_guard, answer) in group {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Commit(CommitError::Unknown(sqlx::Error::WorkerCrashed))), "{error:?}");
+    }
+    world.stand(0, 0).await;
+    let c = world.lock("c").await;
+    world.groups.write(&c.fence(), 1).await.unwrap();
+    assert_eq!(world.quantities().await, [9, 9, 9, 10, 10, 10]);
+}
+
+#[tokio::test]
+async fn a_group_without_a_connection_fails_at_once() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    tokio::join!(world.pool.close(), async { world.open() });
+    busy.end().await;
+    for (_guard, answer) in group {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Fence(FenceError::Sqlx(sqlx::Error::PoolClosed))), "{error:?}");
+    }
+    world.stand(0, 0).await;
+}
+
+#[tokio::test]
+async fn nobody_knows_of_any_change_of_a_group_whose_commit_is_not_answered() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    world.take.gate.add_permits(2);
+    busy.end().await;
+    sqlx::raw_sql(
+        "create function cut() returns trigger language plpgsql as
+             $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;
+         create constraint trigger cut after update on stock deferrable initially deferred
+         for each row execute function cut()",
+    )
+    .execute(&world.pool)
+    .await
+    .unwrap();
+    world.open();
+    for (guard, answer) in group {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Commit(CommitError::Unknown(_))), "{error:?}");
+        assert!(guard.downgrade().await.is_err(), "the commit may still be applied, and a reader would not see it");
+    }
+}

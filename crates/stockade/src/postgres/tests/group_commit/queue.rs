@@ -1,0 +1,122 @@
+//! Which changes share a transaction, and who waits for whom.
+
+use std::time::Duration;
+
+use sqlx::query;
+use tokio::{
+    runtime::Runtime,
+    task::{JoinHandle, JoinSet},
+};
+
+use super::{
+    super::{Sku, database, until},
+    world::{World, patient, soon},
+};
+
+#[tokio::test]
+async fn changes_that_wait_share_a_transaction() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    assert_eq!(*world.take.stocks.get(&Sku("c")).await.unwrap().value.unwrap(), 10);
+    world.open();
+    let mut ids = JoinSet::new();
+    for (guard, answer) in group {
+        ids.spawn(async move { (answer.await.unwrap().unwrap(), guard).0 });
+    }
+    let mut ids = ids.join_all().await;
+    ids.dedup();
+    let [one, other] = busy.end().await;
+    assert_eq!(ids.len(), 1, "the changes were spread over {ids:?}");
+    assert!(ids[0] != one && ids[0] != other && one != other);
+    assert_eq!(world.quantities().await, [9; 6]);
+    assert_eq!(*world.take.stocks.get(&Sku("c")).await.unwrap().value.unwrap(), 9);
+    world.stand(0, 0).await;
+}
+
+#[tokio::test]
+async fn two_changes_of_one_resource_have_a_transaction_each() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let c = world.lock("c").await;
+    let answers = [world.ask(&c, 1), world.ask(&c, 1), world.ask(&c, 1)];
+    world.stand(3, 2).await;
+    world.open();
+    let mut ids = Vec::new();
+    for answer in answers {
+        ids.push(answer.await.unwrap().unwrap());
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+    busy.end().await;
+    assert_eq!(world.quantities().await, [9, 9, 7, 10, 10, 10]);
+}
+
+#[tokio::test]
+async fn a_change_that_finds_the_queue_full_has_a_transaction_of_its_own() {
+    let (_server, world) = World::start().await;
+    let busy = world.busy().await;
+    let (c, d) = (world.lock("c").await, world.lock("d").await);
+    let waiting: Vec<_> = (0..1_024).map(|_| world.ask(&c, 1)).collect();
+    world.stand(1_024, 2).await;
+    let beside = world.ask(&d, 1);
+    world.begun(3).await;
+    world.stand(1_024, 2).await;
+    waiting.iter().for_each(JoinHandle::abort);
+    world.open();
+    beside.await.unwrap().unwrap();
+    busy.end().await;
+    world.stand(0, 0).await;
+    assert_eq!(world.quantities().await, [9, 9, 10, 9, 10, 10]);
+}
+
+#[tokio::test]
+async fn rows_that_somebody_holds_keep_no_other_group_waiting() {
+    let (server, _) = database().await;
+    let world = World::of(patient(&server).await, Duration::from_millis(50)).await;
+    world.open();
+    let mut holder = world.pool.begin().await.unwrap();
+    query("select from stock where sku in ('a', 'b') for update").execute(&mut *holder).await.unwrap();
+    let busy = world.busy().await;
+    for (_guard, answer) in world.ask_for_four(1).await {
+        soon(answer).await;
+    }
+    holder.rollback().await.unwrap();
+    busy.end().await;
+    assert_eq!(world.quantities().await, [9; 6]);
+}
+
+#[test]
+fn a_runtime_that_stands_still_or_ends_keeps_no_other_waiting() {
+    let (here, there) = (Runtime::new().unwrap(), tokio::runtime::Builder::new_current_thread().enable_all().build());
+    let there = there.unwrap();
+    let (_server, world) = here.block_on(World::start());
+    // The connections belong to this runtime, which drives them all the time.
+    here.block_on(async {
+        drop(futures_util::future::join_all((0..8).map(|_| world.pool.acquire())).await);
+        until(async || world.pool.num_idle() >= 8).await;
+    });
+    // Changes of another runtime: two are under way, a thousand of one resource wait, and nobody drives them any more.
+    let stand_still = there.block_on(async {
+        let mut asked = Vec::new();
+        let guards = [world.lock("c").await, world.lock("d").await, world.lock("e").await];
+        asked.extend([world.ask(&guards[0], 1), world.ask(&guards[1], 1)]);
+        world.begun(2).await;
+        asked.extend((0..1_000).map(|_| world.ask(&guards[2], 1)));
+        world.stand(1_000, 2).await;
+        (asked, guards)
+    });
+    here.block_on(async {
+        let busy = world.busy_after(2).await;
+        let f = world.lock("f").await;
+        let waits = world.ask(&f, 1);
+        world.open();
+        busy.end().await;
+        soon(waits).await;
+        assert_eq!(world.quantities().await, [9, 9, 10, 10, 10, 9]);
+    });
+    assert!(stand_still.0.iter().all(|answer| !answer.is_finished()));
+    there.shutdown_background();
+    here.block_on(world.stand(0, 0));
+}
