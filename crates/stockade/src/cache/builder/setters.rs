@@ -115,8 +115,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { compression: Some(compression), ..self }
     }
 
-    /// How many loads run at a time in this process. Up to 64 times as many wait for their turn; the rest is shed at
-    /// once. Default 8.
+    /// How many loads run at a time in this process. Up to 8,192 wait for their turn, for half a
+    /// [`CacheBuilder::load_timeout`] at most; the rest is shed ([`CacheError::Shed`](crate::cache::CacheError::Shed)).
+    /// Give as many as the database and the pool of the loader bear. Default 8.
     pub fn max_loads(self, max: usize) -> Self {
         Self { max_loads: max, ..self }
     }

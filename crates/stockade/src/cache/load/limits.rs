@@ -8,8 +8,9 @@ use tokio::{
 
 use crate::breaker::{Breaker, Permit};
 
-/// How many loads may wait for each load that may run. More are refused at once, so the queue is bounded.
-const WAITING_PER_LOAD: usize = 64;
+/// How many loads may wait. More are refused at once, so the queue is bounded. All callers of a process that has just
+/// started may ask for different keys: they are to wait for as long as a load may wait, and not to be counted out.
+const WAITING: usize = 8_192;
 
 /// Protects the database from loads: limits how many run at a time and how many begin per second, and stops loads while
 /// the database does not answer.
@@ -99,7 +100,7 @@ impl Limits {
         Self(Arc::new(Shared {
             running: Semaphore::new(max_loads),
             max_loads,
-            waiting: Semaphore::new(max_loads.saturating_mul(WAITING_PER_LOAD).min(Semaphore::MAX_PERMITS)),
+            waiting: Semaphore::new(WAITING),
             rate: per_second.map(|rate| RateLimiter::direct(Quota::per_second(rate))),
             breaker: Breaker::new("database"),
             spare: Spare::of(max_loads, per_second),

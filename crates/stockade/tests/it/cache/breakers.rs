@@ -146,27 +146,48 @@ async fn batches_are_held_by_the_same_limits() {
     server.end().await;
 }
 
+/// How many loads wait.
+const WAITING: usize = 8_192;
+
 #[tokio::test]
 async fn so_many_wait_for_the_database_and_the_rest_is_told_at_once() {
     let database = Database::with(&[]);
     let stocks = Cache::memory().max_loads(2).load_timeout(Duration::from_secs(120)).loading(&database).build();
     let gate = database.shut();
     let mut reads = JoinSet::new();
-    for number in 0..200 {
+    for number in 0..2 + WAITING + 70 {
         reading(&mut reads, &stocks, &number.to_string());
     }
-    // Two loads run, and 64 times as many wait.
+    // Two loads run, and so many wait.
     let began = Instant::now();
-    for _ in 0..200 - 2 - 2 * 64 {
+    for _ in 0..70 {
         let found = reads.join_next().await.unwrap().unwrap();
         assert!(matches!(found, Err(CacheError::Shed { retry_after }) if !retry_after.is_zero()), "{found:?}");
     }
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-    assert_eq!((database.loads(), stocks.stats().fetching), (2, 130));
+    assert_eq!((database.loads(), stocks.stats().fetching), (2, 2 + WAITING));
     database.open();
     gate.add_permits(2);
     while let Some(found) = reads.join_next().await {
         found.unwrap().unwrap();
     }
-    assert_eq!((database.loads(), stocks.stats().fetching), (130, 0));
+    assert_eq!((database.loads(), stocks.stats().fetching), (2 + WAITING, 0));
+}
+
+/// With default settings, as the first requests to a process that has just started.
+#[tokio::test]
+async fn a_thousand_callers_of_a_thousand_cold_keys_are_all_answered() {
+    let server = World::start().await;
+    let database = Database::with(&[]);
+    database.slow(Duration::from_millis(1));
+    let stocks = process(&server.shared()).await.on(&database).await;
+    let mut reads = JoinSet::new();
+    for number in 0..1_000 {
+        reading(&mut reads, &stocks, &number.to_string());
+    }
+    while let Some(found) = reads.join_next().await {
+        found.unwrap().unwrap();
+    }
+    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (1_000, 8));
+    server.end().await;
 }
