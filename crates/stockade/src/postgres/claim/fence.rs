@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use sqlx::PgPool;
 
 use super::last::last;
@@ -39,8 +41,17 @@ impl Fence {
     /// [`FenceError`]; for a permit always [`FenceError::Shared`]. Nothing was applied. If the claim is refused
     /// although the guard is still live by its own clock, the call first raises the lock store's tokens above the
     /// fence, within one command time-out. The next acquire is then not refused again.
-    #[tracing::instrument(name = "fence", level = "debug", skip_all)]
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
+        self.begin_within(pool, None).await
+    }
+
+    /// [`Fence::begin`]. With `patience`, no statement of the transaction waits longer for a row.
+    #[tracing::instrument(name = "fence", level = "debug", skip_all)]
+    pub(in crate::postgres) async fn begin_within(
+        &self,
+        pool: &PgPool,
+        patience: Option<Duration>,
+    ) -> Result<Tx, FenceError> {
         if let Some(reason) = self.loss() {
             return Err(FenceError::Lost(reason));
         }
@@ -49,7 +60,7 @@ impl Fence {
         if mode == Mode::Permit {
             return Err(FenceError::Shared(Mode::Permit));
         }
-        let (state, opening) = (PoolState::of(pool), self.opening(mode)?);
+        let (state, opening) = (PoolState::of(pool), self.opening(mode, patience)?);
         state.check_schema(pool).await?;
         match begin(pool, &state, opening).await {
             Ok(inner) => Ok(Tx::begun(pool, state, inner, vec![self.clone()], mode == Mode::Write)),
@@ -67,15 +78,16 @@ impl Fence {
     ///
     /// The claim is a function called by SELECT, so that the server's statistics show its arguments as `$1`. Before
     /// PostgreSQL 17 the statistics show the arguments of CALL as they are, with one entry for each claim.
-    fn opening(&self, mode: Mode) -> Result<String, FenceError> {
+    fn opening(&self, mode: Mode, patience: Option<Duration>) -> Result<String, FenceError> {
         let (access, function, args) = match mode {
             Mode::Write => ("read write", "claim", self.claim_args()?),
             Mode::Read | Mode::Permit => ("read only", "check_claims", self.args()),
         };
         let (resource, token, owner) = (literal(&args.resource), args.token, literal(&args.owner));
         Ok(format!(
-            "set transaction isolation level read committed, {access}; \
-             select stockade.{function}({resource}, {token}, {owner}); begin"
+            "set transaction isolation level read committed, {access}; {}\
+             select stockade.{function}({resource}, {token}, {owner}); begin",
+            patience.map_or_else(String::new, waits_at_most),
         ))
     }
 
@@ -92,6 +104,11 @@ impl Fence {
         }
         FenceError::Rejected { token: self.token(), last }
     }
+}
+
+/// The statement after which the transaction waits no longer than this for a row.
+pub(super) fn waits_at_most(patience: Duration) -> String {
+    format!("set local lock_timeout = {}; ", patience.as_millis())
 }
 
 impl crate::Guard {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use super::{ClaimArgs, last::last};
+use super::{ClaimArgs, fence::waits_at_most, last::last};
 use crate::{
     lock::{Fence, MultiFence},
     postgres::{
@@ -91,12 +91,11 @@ fn opening_of_all(fences: &[Fence], patience: Option<Duration>) -> Result<String
         tokens.push(token.to_string());
         owners.push(literal(&owner));
     }
-    let patience = patience.map(|patience| format!("set local lock_timeout = {}; ", patience.as_millis()));
     Ok(format!(
         "set transaction isolation level read committed, read write; {}\
          select stockade.claim(resource, token, owner) \
          from unnest(array[{}], array[{}]::bigint[], array[{}]) as claims (resource, token, owner); begin",
-        patience.unwrap_or_default(),
+        patience.map_or_else(String::new, waits_at_most),
         resources.join(","),
         tokens.join(","),
         owners.join(","),

@@ -2,7 +2,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use sqlx::PgPool;
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, oneshot},
+};
 use tracing::Span;
 
 use super::{
@@ -27,7 +30,7 @@ use crate::{
 ///
 /// - All fences are claimed before anything is read, and a claim that is refused refuses its own change only.
 /// - If a change fails, or waits for a row for longer than 50 ms, its group is rolled back, and each of its changes is
-///   made in a transaction of its own.
+///   made in a transaction of its own. Changes whose rows somebody holds take a quarter of the connections at most.
 /// - A change whose lock was lost while it waited, or whose request was answered as not applied, is not made.
 /// - If the database does not answer COMMIT, nobody knows whether the group was applied, and all of its callers get
 ///   [`CommitError::Unknown`].
@@ -74,8 +77,10 @@ impl<W: GroupWrite> GroupCommit<W> {
 
     pub(in crate::postgres) fn keeping_places(database: &PgPool, write: W, keeps_place: Duration) -> Self {
         let (database, pool) = (database.clone(), PoolState::of(database));
+        // Most connections stay for others while somebody holds many rows.
+        let patient = Semaphore::new((database.options().get_max_connections() as usize / 4).max(1));
         let (queues, tally) = (Mutex::default(), Tally::default());
-        Self(Arc::new(Shared { database, pool, write, queues, keeps_place, tally }))
+        Self(Arc::new(Shared { database, pool, write, queues, keeps_place, patient, tally }))
     }
 
     /// Makes a change under an exclusive ownership, and returns once it is committed and the cached values are dropped.

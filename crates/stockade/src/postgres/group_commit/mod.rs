@@ -1,5 +1,6 @@
 //! Group commit: changes under different locks that share a transaction.
 
+mod failure;
 mod handle;
 mod queue;
 mod settle;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use sqlx::PgPool;
 use tokio::{
     runtime::{Handle, Id},
-    sync::oneshot,
+    sync::{Semaphore, oneshot},
     time::timeout,
 };
 use tracing::Span;
@@ -24,8 +24,8 @@ const AT_ONCE: usize = 2;
 const MOST: usize = 64;
 /// How many changes wait at most. Further ones have a transaction of their own.
 const WAITING: usize = 1_024;
-/// How long a group waits for a row that another transaction holds. A group that takes longer than this no longer keeps
-/// the next one from its place.
+/// How long a group, or a change the first time, waits for a row that another transaction holds. A group that takes
+/// longer than this no longer keeps the next one from its place.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What all callers of a [`GroupCommit`](super::GroupCommit) share.
@@ -37,6 +37,8 @@ pub(super) struct Shared<W: GroupWrite> {
     pub(super) queues: Mutex<HashMap<Id, Queue<W>>>,
     /// How long a group keeps the next one from its place.
     pub(super) keeps_place: Duration,
+    /// The places of changes that wait for a row that another transaction holds.
+    pub(super) patient: Semaphore,
     pub(super) tally: Tally,
 }
 

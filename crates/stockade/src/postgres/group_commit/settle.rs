@@ -1,56 +1,77 @@
-use std::{io, iter, slice, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt, future::BoxFuture, stream};
 use sqlx::Connection;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use super::{
     GroupWrite,
+    failure::Failure,
     queue::{Caller, Change, PATIENCE, Shared, Waiting},
 };
 use crate::{
-    cache::some_at_a_time,
     lock::{Mode, order},
     postgres::{CommitError, FenceError, Tx, WriteError},
 };
 
+/// How many changes of a group that was taken apart are made at the same time.
+const APART: usize = 8;
+/// How long a transaction may take. The limits of its statements are kept by the server, which may have vanished.
+const LIMIT: Duration = Duration::from_secs(60);
+
 impl<W: GroupWrite> Shared<W> {
-    /// Writes the changes of a group, and answers its callers.
-    pub(super) async fn settle(&self, mut group: Vec<Waiting<W>>) {
+    /// Writes the changes of a group, and answers its callers. A change that waits for its row is settled by a task of
+    /// its own.
+    pub(super) async fn settle(self: &Arc<Self>, mut group: Vec<Waiting<W>>) {
         group.sort_by(|((one, _), _), ((other, _), _)| order(one.key()).cmp(&order(other.key())));
         let (changes, callers): (Vec<_>, Vec<_>) = group.into_iter().filter_map(still_wanted).unzip();
-        let error = match self.attempt(&changes, &callers).await {
+        let began = Instant::now();
+        let failure = match self.attempt(&changes, &callers, Some(PATIENCE)).await {
             Ok(written) => return self.answer(changes, callers, written),
-            Err(Failure::Transaction(error)) if of_all(&error).is_some() => error,
-            Err(failure) if changes.len() == 1 => {
-                return callers.into_iter().zip([failure]).for_each(|(caller, error)| caller.gets(Err(error.into())));
-            }
-            Err(_) => {
-                let apart = changes.into_iter().zip(callers).filter_map(still_wanted);
-                some_at_a_time(apart.map(|(change, caller)| self.alone(change, caller))).await;
-                return;
-            }
+            Err(failure) => failure,
         };
-        for (caller, error) in callers.into_iter().zip(iter::from_fn(|| of_all(&error))) {
-            caller.gets(Err(error.into()));
+        let is_one = changes.len() == 1;
+        if failure.is_of_all() || is_one && began.elapsed() < PATIENCE {
+            return self.fail(callers, failure);
+        }
+        self.tally.apart.count();
+        let mut apart = changes.into_iter().zip(callers);
+        if !is_one {
+            let alone = stream::iter(apart.map(|one| self.settle_alone(one)));
+            alone.for_each_concurrent(APART, |settled| settled).await;
+        } else if let Some(one) = apart.next() {
+            self.pool.tasks.spawn(Arc::clone(self).settle_patiently(one));
         }
     }
 
-    /// Makes a change in a transaction of its own.
-    async fn alone(&self, change: Change<W>, caller: Caller<W>) {
-        match self.attempt(slice::from_ref(&change), slice::from_ref(&caller)).await {
+    fn settle_alone(self: &Arc<Self>, one: Waiting<W>) -> BoxFuture<'_, ()> {
+        Box::pin(self.settle(vec![one]))
+    }
+
+    /// Makes a change whose row somebody holds, and waits for the row as long as any transaction. Few do so at a time:
+    /// each keeps a connection.
+    async fn settle_patiently(self: Arc<Self>, one: Waiting<W>) {
+        let _place = self.patient.acquire().await;
+        let Some((change, caller)) = still_wanted(one) else { return };
+        match self.attempt(slice::from_ref(&change), slice::from_ref(&caller), None).await {
             Ok(written) => self.answer(vec![change], vec![caller], written),
-            Err(failure) => caller.gets(Err(failure.into())),
+            Err(failure) => self.fail(vec![caller], failure),
         }
     }
 
     /// Makes these changes in one transaction, as part of the span of the first caller.
-    async fn attempt(&self, changes: &[Change<W>], callers: &[Caller<W>]) -> Result<Written<W>, Failure<W>> {
+    async fn attempt(
+        &self,
+        changes: &[Change<W>],
+        callers: &[Caller<W>],
+        patience: Option<Duration>,
+    ) -> Result<Written<W>, Failure<W>> {
         let Some(first) = callers.first() else { return Ok(Written { answers: Vec::new(), heard_within: None }) };
-        let attempt = self.attempt_within_span(changes, callers).instrument(first.span.clone()).await;
-        match &attempt {
-            Ok(_) => self.tally.ok(changes.len()),
-            Err(failure) if failure.is_of_all() || changes.len() == 1 => self.tally.error.count(),
-            Err(_) => self.tally.apart.count(),
+        let attempt = self.attempt_within_span(changes, callers, patience).instrument(first.span.clone());
+        let attempt = timeout(LIMIT, attempt).await.unwrap_or_else(|_| Err(Failure::late()));
+        if attempt.is_ok() {
+            self.tally.ok(changes.len());
         }
         attempt
     }
@@ -59,12 +80,13 @@ impl<W: GroupWrite> Shared<W> {
         &self,
         changes: &[Change<W>],
         callers: &[Caller<W>],
+        patience: Option<Duration>,
     ) -> Result<Written<W>, Failure<W>> {
         let tx = match changes {
-            [(fence, _)] => fence.begin(&self.database).await,
+            [(fence, _)] => fence.begin_within(&self.database, patience).await,
             _ => {
                 let fences = changes.iter().map(|(fence, _)| fence.clone()).collect();
-                Tx::under_all(&self.database, fences, Some(PATIENCE)).await
+                Tx::under_all(&self.database, fences, patience).await
             }
         };
         let mut tx = tx.map_err(WriteError::from)?;
@@ -109,6 +131,12 @@ impl<W: GroupWrite> Shared<W> {
             });
         }
     }
+
+    fn fail(&self, callers: Vec<Caller<W>>, failure: Failure<W>) {
+        self.tally.error.count();
+        let errors = failure.of_each(callers.len());
+        callers.into_iter().zip(errors).for_each(|(caller, error)| caller.gets(Err(error)));
+    }
 }
 
 /// The change, if it may still be made. Otherwise its caller is told why not.
@@ -127,56 +155,9 @@ fn still_wanted<W: GroupWrite>(((fence, change), caller): Waiting<W>) -> Option<
     None
 }
 
-/// The error for each caller of a group, if it does not come from one of the changes: there is no connection, or nobody
-/// knows whether the group was applied. `None` if each change is to be made by itself.
-fn of_all(error: &WriteError) -> Option<WriteError> {
-    Some(match error {
-        WriteError::Fence(FenceError::Sqlx(sqlx::Error::PoolTimedOut)) => {
-            FenceError::Sqlx(sqlx::Error::PoolTimedOut).into()
-        }
-        WriteError::Fence(FenceError::Sqlx(sqlx::Error::PoolClosed)) => {
-            FenceError::Sqlx(sqlx::Error::PoolClosed).into()
-        }
-        WriteError::Commit(CommitError::Ended) => CommitError::Ended.into(),
-        WriteError::Commit(CommitError::Unknown(sqlx::Error::Io(error))) => {
-            CommitError::Unknown(io::Error::new(error.kind(), error.to_string()).into()).into()
-        }
-        WriteError::Commit(CommitError::Unknown(error)) => {
-            CommitError::Unknown(sqlx::Error::Protocol(error.to_string())).into()
-        }
-        _ => return None,
-    })
-}
-
 /// What became of a transaction that was committed.
 struct Written<W: GroupWrite> {
     answers: Vec<W::Answer>,
     /// How long processes may still serve what it made stale, if a lock was lost.
     heard_within: Option<Duration>,
-}
-
-/// Why a transaction was not committed.
-enum Failure<W: GroupWrite> {
-    /// [`GroupWrite::write`] failed.
-    Write(W::Error),
-    Transaction(WriteError),
-}
-
-impl<W: GroupWrite> From<WriteError> for Failure<W> {
-    fn from(error: WriteError) -> Self {
-        Self::Transaction(error)
-    }
-}
-
-impl<W: GroupWrite> Failure<W> {
-    fn is_of_all(&self) -> bool {
-        matches!(self, Self::Transaction(error) if of_all(error).is_some())
-    }
-
-    fn into(self) -> W::Error {
-        match self {
-            Self::Write(error) => error,
-            Self::Transaction(error) => error.into(),
-        }
-    }
 }

@@ -63,7 +63,7 @@ async fn a_change_whose_lock_is_lost_while_it_waits_is_not_made() {
 #[tokio::test]
 async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
     let (server, _) = database().await;
-    let world = World::of(patient(&server).await, Duration::from_secs(60)).await;
+    let world = World::of(patient(&server, 10).await, Duration::from_secs(60)).await;
     let busy = world.busy().await;
     let [(_c, of_c), others @ ..] = world.group().await;
     let mut holder = world.pool.begin().await.unwrap();

@@ -1,8 +1,11 @@
 //! Groups whose transaction ends otherwise than by an answer to COMMIT.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
-use super::world::{LOSES_ITS_TRANSACTION, World};
+use super::{
+    super::{Recorder, database},
+    world::{LOSES_ITS_TRANSACTION, World},
+};
 use crate::postgres::{CommitError, FenceError, WriteError};
 
 #[tokio::test]
@@ -74,4 +77,23 @@ async fn nobody_knows_of_any_change_of_a_group_whose_commit_is_not_answered() {
         assert!(matches!(error, WriteError::Commit(CommitError::Unknown(_))), "{error:?}");
         assert!(guard.downgrade().await.is_err(), "the commit may still be applied, and a reader would not see it");
     }
+}
+
+#[tokio::test]
+async fn a_cache_that_can_not_be_told_fails_a_group_once() {
+    let (_server, pool) = database().await;
+    let cache = Recorder { refuses_trust: true, ..Recorder::default() };
+    cache.down.store(true, Ordering::Release);
+    let world = World::telling(cache, pool, Duration::from_secs(60)).await;
+    let busy = world.busy().await;
+    let group = world.group().await;
+    world.open();
+    let [one, other] = busy.answers;
+    let [(_c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = group;
+    for answer in [one, other, of_c, of_d, of_e, of_f] {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::Commit(CommitError::Announce(_))), "{error:?}");
+    }
+    world.begun(3).await;
+    assert_eq!(world.quantities().await, [10; 6]);
 }

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use sqlx::query;
 use tokio::{
     runtime::Runtime,
     task::{JoinHandle, JoinSet},
+    time::timeout,
 };
 
 use super::{
     super::{Sku, database, until},
-    world::{World, patient, soon},
+    world::{SKUS, World, patient, soon},
 };
 
 #[tokio::test]
@@ -74,7 +76,7 @@ async fn a_change_that_finds_the_queue_full_has_a_transaction_of_its_own() {
 #[tokio::test]
 async fn rows_that_somebody_holds_keep_no_other_group_waiting() {
     let (server, _) = database().await;
-    let world = World::of(patient(&server).await, Duration::from_millis(50)).await;
+    let world = World::of(patient(&server, 10).await, Duration::from_millis(50)).await;
     world.open();
     let mut holder = world.pool.begin().await.unwrap();
     query("select from stock where sku in ('a', 'b') for update").execute(&mut *holder).await.unwrap();
@@ -94,7 +96,7 @@ fn a_runtime_that_stands_still_or_ends_keeps_no_other_waiting() {
     let (_server, world) = here.block_on(World::start());
     // The connections belong to this runtime, which drives them all the time.
     here.block_on(async {
-        drop(futures_util::future::join_all((0..8).map(|_| world.pool.acquire())).await);
+        drop(join_all((0..8).map(|_| world.pool.acquire())).await);
         until(async || world.pool.num_idle() >= 8).await;
     });
     // Changes of another runtime: two are under way, a thousand of one resource wait, and nobody drives them any more.
@@ -119,4 +121,30 @@ fn a_runtime_that_stands_still_or_ends_keeps_no_other_waiting() {
     assert!(stand_still.0.iter().all(|answer| !answer.is_finished()));
     there.shutdown_background();
     here.block_on(world.stand(0, 0));
+}
+
+#[tokio::test]
+async fn changes_that_wait_for_their_rows_leave_most_connections_to_others() {
+    let (server, pool) = database().await;
+    let world = World::of(patient(&server, 4).await, Duration::from_secs(60)).await;
+    let mut holder = pool.begin().await.unwrap();
+    query("select from stock for update").execute(&mut *holder).await.unwrap();
+    world.open();
+    let mut asked = Vec::new();
+    for sku in SKUS {
+        let guard = world.lock(sku).await;
+        let answer = world.ask(&guard, 1);
+        asked.push((guard, answer));
+    }
+    // Each has found its row held: they wait for their turn, or for the row.
+    world.begun_at_least(SKUS.len()).await;
+    world.stand(0, 0).await;
+    let others = join_all((0..3).map(|_| timeout(Duration::from_secs(20), world.pool.acquire()))).await;
+    assert!(others.iter().all(|other| matches!(other, Ok(Ok(_)))), "{others:?}");
+    drop(others);
+    holder.rollback().await.unwrap();
+    for (_guard, answer) in asked {
+        soon(answer).await;
+    }
+    assert_eq!(world.quantities().await, [9; 6]);
 }

@@ -18,7 +18,7 @@ use crate::{
     postgres::{GroupCommit, GroupWrite, Timeouts, Tx, WriteError, options},
 };
 
-const SKUS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+pub(super) const SKUS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// Takes units from stock. The answer is the id of the transaction.
 #[derive(Clone)]
@@ -30,8 +30,8 @@ pub(super) struct Take {
     /// Whether the next call panics.
     pub(super) panics: Arc<AtomicBool>,
     pub(super) stocks: Cache<Sku, i32>,
-    /// A cache whose processes hear of a write a minute later.
-    slow: Invalidator,
+    /// Another cache of them.
+    also: Invalidator,
 }
 
 /// A change that gets no answer.
@@ -62,7 +62,7 @@ impl GroupWrite for Take {
             );
             let id = take.bind(sku).bind(units).fetch_one(&mut **tx).await?;
             tx.invalidate(&self.stocks, &Sku(sku));
-            tx.invalidate_key(self.slow.clone(), fence.key().clone());
+            tx.invalidate_key(self.also.clone(), fence.key().clone());
             answers.extend((*units != NO_ANSWER).then_some(id));
         }
         Ok(answers)
@@ -86,7 +86,13 @@ impl World {
         (postgres, Self::of(pool, Duration::from_secs(60)).await)
     }
 
+    /// With a cache whose processes hear of a write a minute later.
     pub(super) async fn of(pool: PgPool, keeps_place: Duration) -> Self {
+        let slow = Recorder { heard_within: Some(Duration::from_secs(60)), ..Recorder::default() };
+        Self::telling(slow, pool, keeps_place).await
+    }
+
+    pub(super) async fn telling(cache: Recorder, pool: PgPool, keeps_place: Duration) -> Self {
         sqlx::raw_sql(
             "create table stock (sku text primary key, quantity int not null check (quantity >= 0));
              insert into stock select sku, 10 from unnest(array['a', 'b', 'c', 'd', 'e', 'f']) as known (sku)",
@@ -99,9 +105,8 @@ impl World {
             let from = from.clone();
             async move { query_scalar("select quantity from stock where sku = $1").bind(sku.0).fetch_optional(&from).await }
         };
-        let slow = Recorder { heard_within: Some(Duration::from_secs(60)), ..Recorder::default() };
         let take = Take {
-            slow: Invalidator(Arc::new(slow)),
+            also: Invalidator(Arc::new(cache)),
             gate: Arc::new(Semaphore::new(0)),
             begun: Arc::default(),
             panics: Arc::default(),
@@ -137,6 +142,10 @@ impl World {
     /// Waits until so many transactions have begun.
     pub(super) async fn begun(&self, count: usize) {
         until(async || self.take.begun.load(Ordering::Acquire) == count).await;
+    }
+
+    pub(super) async fn begun_at_least(&self, count: usize) {
+        until(async || self.take.begun.load(Ordering::Acquire) >= count).await;
     }
 
     /// Waits until so many changes wait while so many groups are under way.
@@ -191,11 +200,11 @@ pub(super) async fn claimed_by_another(pool: &PgPool) -> bool {
 }
 
 /// A pool whose statements wait so long for a row that no test sees the end of it.
-pub(super) async fn patient(server: &PostgresServer) -> PgPool {
+pub(super) async fn patient(server: &PostgresServer, connections: u32) -> PgPool {
     let long = Duration::from_secs(60);
     let timeouts = Timeouts::default().statement(long).lock(long).idle_in_transaction(long);
     let options = options(server.url().parse().unwrap(), &timeouts);
-    PgPoolOptions::new().connect_with(options).await.unwrap()
+    PgPoolOptions::new().max_connections(connections).connect_with(options).await.unwrap()
 }
 
 /// The change is made long before a statement on such a pool is impatient.
