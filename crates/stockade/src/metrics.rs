@@ -101,7 +101,7 @@ names! {
     OUTBOX_LAG = "stockade_outbox_lag_seconds";
     /// Invalidations that a cache refused while it took others, and that are not applied yet.
     OUTBOX_REFUSED = "stockade_outbox_refused_rows";
-    /// Transactions of group commits, by outcome: `apart` if its changes are made one by one.
+    /// Transactions of group commits, by outcome: `apart` if its changes are made again, each by itself.
     GROUP_COMMITS = "stockade_group_commits_total";
     /// Changes in those that ended well.
     GROUP_CHANGES = "stockade_group_changes_total";

@@ -161,6 +161,8 @@ async fn a_second_claim_waits_for_the_first_transaction_and_is_busy_at_the_lock_
 #[tokio::test]
 async fn a_begin_that_is_dropped_while_it_waits_leaves_nothing_behind() {
     let (_server, pool) = database().await;
+    // It does not get the connection on which a transaction may have been left open.
+    let elsewhere = PgPoolOptions::new().connect_with((*pool.connect_options()).clone()).await.unwrap();
     let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
     let first = held.begin(&pool).await.unwrap();
     {
@@ -172,7 +174,7 @@ async fn a_begin_that_is_dropped_while_it_waits_leaves_nothing_behind() {
         }
     }
     first.commit().await.unwrap();
-    held.begin(&pool).await.unwrap().commit().await.unwrap();
+    held.begin(&elsewhere).await.unwrap().commit().await.unwrap();
     blocked(&pool, 0).await;
     until(async || {
         let open = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
