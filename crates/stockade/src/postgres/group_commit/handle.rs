@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use sqlx::PgPool;
@@ -10,7 +10,7 @@ use tracing::Span;
 
 use super::{
     GroupWrite,
-    queue::{Caller, PATIENCE, Shared},
+    queue::{Caller, Limits, Shared},
     tally::Tally,
 };
 use crate::{
@@ -72,15 +72,15 @@ pub struct GroupCommit<W: GroupWrite>(Arc<Shared<W>>);
 impl<W: GroupWrite> GroupCommit<W> {
     /// Writes to this database.
     pub fn new(database: &PgPool, write: W) -> Self {
-        Self::keeping_places(database, write, PATIENCE)
+        Self::within(database, write, Limits::default())
     }
 
-    pub(in crate::postgres) fn keeping_places(database: &PgPool, write: W, keeps_place: Duration) -> Self {
+    pub(in crate::postgres) fn within(database: &PgPool, write: W, limits: Limits) -> Self {
         let (database, pool) = (database.clone(), PoolState::of(database));
         // Most connections stay for others while somebody holds many rows.
         let patient = Semaphore::new((database.options().get_max_connections() as usize / 4).max(1));
         let (queues, tally) = (Mutex::default(), Tally::default());
-        Self(Arc::new(Shared { database, pool, write, queues, keeps_place, patient, tally }))
+        Self(Arc::new(Shared { database, pool, write, queues, limits, patient, tally }))
     }
 
     /// Makes a change under an exclusive ownership, and returns once it is committed and the cached values are dropped.

@@ -8,4 +8,6 @@ mod tally;
 mod write;
 
 pub use handle::GroupCommit;
+#[cfg(test)]
+pub(super) use queue::Limits;
 pub use write::GroupWrite;

@@ -28,6 +28,21 @@ const WAITING: usize = 1_024;
 /// longer than this no longer keeps the next one from its place.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::postgres) struct Limits {
+    /// How long a group keeps the next one from its place.
+    pub(in crate::postgres) keeps_place: Duration,
+    /// How long a transaction may take. The limits of its statements are kept by the server, which may have vanished.
+    pub(in crate::postgres) transaction: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { keeps_place: PATIENCE, transaction: Duration::from_secs(60) }
+    }
+}
+
 /// What all callers of a [`GroupCommit`](super::GroupCommit) share.
 pub(super) struct Shared<W: GroupWrite> {
     pub(super) database: PgPool,
@@ -35,8 +50,7 @@ pub(super) struct Shared<W: GroupWrite> {
     pub(super) write: W,
     /// A queue for the callers of each runtime, whose groups run there: another runtime may stand still, or end before.
     pub(super) queues: Mutex<HashMap<Id, Queue<W>>>,
-    /// How long a group keeps the next one from its place.
-    pub(super) keeps_place: Duration,
+    pub(super) limits: Limits,
     /// The places of changes that wait for a row that another transaction holds.
     pub(super) patient: Semaphore,
     pub(super) tally: Tally,
@@ -142,7 +156,7 @@ impl<W: GroupWrite> Place<W> {
     async fn settle(mut self) {
         let (shared, group) = (Arc::clone(&self.shared), mem::take(&mut self.group));
         let mut settling = pin!(shared.settle(group));
-        if timeout(shared.keeps_place, &mut settling).await.is_err() {
+        if timeout(shared.limits.keeps_place, &mut settling).await.is_err() {
             drop(self);
             settling.await;
         }

@@ -17,8 +17,6 @@ use crate::{
 
 /// How many changes of a group that was taken apart are made at the same time.
 const APART: usize = 8;
-/// How long a transaction may take. The limits of its statements are kept by the server, which may have vanished.
-const LIMIT: Duration = Duration::from_secs(60);
 
 impl<W: GroupWrite> Shared<W> {
     /// Writes the changes of a group, and answers its callers. A change that waits for its row is settled by a task of
@@ -69,7 +67,7 @@ impl<W: GroupWrite> Shared<W> {
     ) -> Result<Written<W>, Failure<W>> {
         let Some(first) = callers.first() else { return Ok(Written { answers: Vec::new(), heard_within: None }) };
         let attempt = self.attempt_within_span(changes, callers, patience).instrument(first.span.clone());
-        let attempt = timeout(LIMIT, attempt).await.unwrap_or_else(|_| Err(Failure::late()));
+        let attempt = timeout(self.limits.transaction, attempt).await.unwrap_or_else(|_| Err(Failure::late()));
         if attempt.is_ok() {
             self.tally.ok(changes.len());
         }

@@ -1,12 +1,10 @@
 //! Changes that must not be made: alone they fail, and the others of their group are applied.
 
-use std::time::Duration;
-
 use sqlx::{query, query_scalar};
 
 use super::{
     super::{Sku, database, until},
-    world::{NO_ANSWER, World, claimed_by_another, patient, soon},
+    world::{LONG, NO_ANSWER, World, claimed_by_another, patient, soon},
 };
 use crate::{
     Guard, Locks,
@@ -63,7 +61,7 @@ async fn a_change_whose_lock_is_lost_while_it_waits_is_not_made() {
 #[tokio::test]
 async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
     let (server, _) = database().await;
-    let world = World::of(patient(&server, 10).await, Duration::from_secs(60)).await;
+    let world = World::of(patient(&server, 10).await, LONG).await;
     let busy = world.busy().await;
     let [(_c, of_c), others @ ..] = world.group().await;
     let mut holder = world.pool.begin().await.unwrap();

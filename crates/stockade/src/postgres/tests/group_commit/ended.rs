@@ -2,11 +2,13 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use tokio::time::timeout;
+
 use super::{
     super::{Recorder, database},
-    world::{LOSES_ITS_TRANSACTION, World},
+    world::{LONG, LOSES_ITS_TRANSACTION, World, patient},
 };
-use crate::postgres::{CommitError, FenceError, WriteError};
+use crate::postgres::{CommitError, FenceError, WriteError, group_commit::Limits};
 
 #[tokio::test]
 async fn a_group_that_lost_its_transaction_is_not_made_again() {
@@ -84,7 +86,7 @@ async fn a_cache_that_can_not_be_told_fails_a_group_once() {
     let (_server, pool) = database().await;
     let cache = Recorder { refuses_trust: true, ..Recorder::default() };
     cache.down.store(true, Ordering::Release);
-    let world = World::telling(cache, pool, Duration::from_secs(60)).await;
+    let world = World::telling(cache, pool, LONG).await;
     let busy = world.busy().await;
     let group = world.group().await;
     world.open();
@@ -96,4 +98,23 @@ async fn a_cache_that_can_not_be_told_fails_a_group_once() {
     }
     world.begun(3).await;
     assert_eq!(world.quantities().await, [10; 6]);
+}
+
+#[tokio::test]
+async fn a_database_that_vanishes_keeps_nobody_waiting_for_ever() {
+    let (server, _) = database().await;
+    let limits = Limits { transaction: Duration::from_secs(1), ..LONG };
+    let world = World::of(patient(&server, 4).await, limits).await;
+    let (c, d) = (world.lock("c").await, world.lock("d").await);
+    let begun = world.ask(&c, 1);
+    world.begun(1).await;
+    server.pause().unwrap();
+    let begins = world.ask(&d, 1);
+    world.open();
+    for answer in [begun, begins] {
+        let error = timeout(Duration::from_secs(20), answer).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.applied(), None, "{error:?}");
+    }
+    server.resume().unwrap();
+    world.stand(0, 0).await;
 }

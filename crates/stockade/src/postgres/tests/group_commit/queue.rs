@@ -12,8 +12,9 @@ use tokio::{
 
 use super::{
     super::{Sku, database, until},
-    world::{SKUS, World, patient, soon},
+    world::{LONG, SKUS, World, patient, soon},
 };
+use crate::postgres::group_commit::Limits;
 
 #[tokio::test]
 async fn changes_that_wait_share_a_transaction() {
@@ -76,7 +77,7 @@ async fn a_change_that_finds_the_queue_full_has_a_transaction_of_its_own() {
 #[tokio::test]
 async fn rows_that_somebody_holds_keep_no_other_group_waiting() {
     let (server, _) = database().await;
-    let world = World::of(patient(&server, 10).await, Duration::from_millis(50)).await;
+    let world = World::of(patient(&server, 10).await, Limits { keeps_place: Duration::from_millis(50), ..LONG }).await;
     world.open();
     let mut holder = world.pool.begin().await.unwrap();
     query("select from stock where sku in ('a', 'b') for update").execute(&mut *holder).await.unwrap();
@@ -126,7 +127,7 @@ fn a_runtime_that_stands_still_or_ends_keeps_no_other_waiting() {
 #[tokio::test]
 async fn changes_that_wait_for_their_rows_leave_most_connections_to_others() {
     let (server, pool) = database().await;
-    let world = World::of(patient(&server, 4).await, Duration::from_secs(60)).await;
+    let world = World::of(patient(&server, 4).await, LONG).await;
     let mut holder = pool.begin().await.unwrap();
     query("select from stock for update").execute(&mut *holder).await.unwrap();
     world.open();

@@ -15,7 +15,7 @@ use super::super::{Recorder, Sku, database, until};
 use crate::{
     Cache, Fence, Guard, Locks,
     cache::Invalidator,
-    postgres::{GroupCommit, GroupWrite, Timeouts, Tx, WriteError, options},
+    postgres::{GroupCommit, GroupWrite, Timeouts, Tx, WriteError, group_commit::Limits, options},
 };
 
 pub(super) const SKUS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -33,6 +33,9 @@ pub(super) struct Take {
     /// Another cache of them.
     also: Invalidator,
 }
+
+/// Each is longer than any test.
+pub(super) const LONG: Limits = Limits { keeps_place: Duration::from_secs(60), transaction: Duration::from_secs(120) };
 
 /// A change that gets no answer.
 pub(super) const NO_ANSWER: i32 = 0;
@@ -83,16 +86,16 @@ impl World {
     /// Ten units of each SKU.
     pub(super) async fn start() -> (PostgresServer, Self) {
         let (postgres, pool) = database().await;
-        (postgres, Self::of(pool, Duration::from_secs(60)).await)
+        (postgres, Self::of(pool, LONG).await)
     }
 
     /// With a cache whose processes hear of a write a minute later.
-    pub(super) async fn of(pool: PgPool, keeps_place: Duration) -> Self {
+    pub(super) async fn of(pool: PgPool, limits: Limits) -> Self {
         let slow = Recorder { heard_within: Some(Duration::from_secs(60)), ..Recorder::default() };
-        Self::telling(slow, pool, keeps_place).await
+        Self::telling(slow, pool, limits).await
     }
 
-    pub(super) async fn telling(cache: Recorder, pool: PgPool, keeps_place: Duration) -> Self {
+    pub(super) async fn telling(cache: Recorder, pool: PgPool, limits: Limits) -> Self {
         sqlx::raw_sql(
             "create table stock (sku text primary key, quantity int not null check (quantity >= 0));
              insert into stock select sku, 10 from unnest(array['a', 'b', 'c', 'd', 'e', 'f']) as known (sku)",
@@ -112,7 +115,7 @@ impl World {
             panics: Arc::default(),
             stocks: Cache::memory().loader(load).build(),
         };
-        let groups = GroupCommit::keeping_places(&pool, take.clone(), keeps_place);
+        let groups = GroupCommit::within(&pool, take.clone(), limits);
         Self { pool, locks: Locks::memory(), take, groups, tasks: TaskTracker::new() }
     }
 
