@@ -5,7 +5,7 @@ use crate::{cache::tags::TagError, resource::KeyError};
 /// The error of a loader, shared by every caller that waited for the load.
 pub type LoadError = Arc<dyn Error + Send + Sync>;
 
-/// Why a read has no answer, or an invalidation was not confirmed.
+/// Why a read has no answer, or an invalidation or the change of a filter was not confirmed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
@@ -42,6 +42,9 @@ pub enum CacheError {
     /// Redis did not confirm the call. It may or may not have had its effect: call it again.
     #[error("the cache store is unavailable: repeat the invalidation")]
     Unavailable(#[source] LoadError),
+    /// Redis did not confirm that it changed a [`Bloom`](super::Bloom) filter.
+    #[error("Redis did not confirm the change of the filter: call it again")]
+    Filter(#[source] LoadError),
     /// The cache has no [`CacheBuilder::loader_in`](super::CacheBuilder), so it can't read on a given connection.
     #[error("the cache `{0}` can't read inside a transaction: build it with `.loader_in()` in place of `.loader()`")]
     NotInTransaction(&'static str),
@@ -57,8 +60,12 @@ pub enum BuildError {
     /// The name is not `[a-z0-9_-]+`.
     #[error(transparent)]
     Name(#[from] KeyError),
-    /// Another live cache in this process has the same name on this Redis and namespace.
-    #[error("a cache named `{0}` is alive in this namespace: give one of them another `.name()`")]
+    /// Another live cache in this process has the same name on this Redis and namespace. For a filter: another live
+    /// filter.
+    #[error(
+        "a cache, or a filter, named `{0}` is alive in this namespace: use a clone of it, or give one of them another \
+         `.name()`"
+    )]
     NameTaken(&'static str),
     /// The Redis is a cluster, which caches do not support.
     #[error(

@@ -54,6 +54,7 @@ impl From<&CacheError> for Rejection {
             }
             CacheError::ShuttingDown => Problem::ShuttingDown.into(),
             CacheError::Unavailable(_) => Problem::OutcomeUnknown.into(),
+            CacheError::Filter(_) => Problem::StrictCacheUnavailable.into(),
             CacheError::Tag(_) | CacheError::Panicked | CacheError::NotInTransaction(_) => Problem::Internal.into(),
         }
     }
@@ -126,6 +127,7 @@ mod tests {
             (CacheError::ShuttingDown, Problem::ShuttingDown, Some(soon)),
             (CacheError::Key(KeyError::Empty), Problem::BadRequest, None),
             (CacheError::Panicked, Problem::Internal, None),
+            (CacheError::Filter(Arc::from(Box::from("frozen"))), Problem::StrictCacheUnavailable, Some(soon)),
             // An invalidation that Redis did not confirm, mostly after a commit.
             (CacheError::Unavailable(Arc::from(Box::from("frozen"))), Problem::OutcomeUnknown, None),
         ] {

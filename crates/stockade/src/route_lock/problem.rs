@@ -56,7 +56,7 @@ problems! {
     /// The database gives no usable answer, or is not ready for this program. 503.
     DatabaseUnavailable, SERVICE_UNAVAILABLE, "database-unavailable", "The database is not available or not ready",
         None;
-    /// A strict cache could not be told of the write, which was therefore rolled back. 503.
+    /// A strict cache or a filter could not be told of the write, which was therefore rolled back. 503.
     StrictCacheUnavailable, SERVICE_UNAVAILABLE, "strict-cache-unavailable", "The cache could not be told of the write",
         None;
     /// The lock was lost, or held for as long as allowed, before anything was committed. 503.

@@ -30,7 +30,8 @@ impl Bloom {
 
 impl<K: Resource> BloomBuilder<K> {
     /// The name of the filter, `[a-z0-9_-]+`. Default: [`Resource::KIND`]. Filters with one name in one namespace are
-    /// the same filter, so keys of another kind need a filter of another name.
+    /// the same filter, so keys of another kind or from another source need a filter of another name. In one process
+    /// and on one [`Redis`], a second filter of the name is refused until the last clone of the first one is dropped.
     pub fn name(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
@@ -79,7 +80,7 @@ impl<K: Resource> BloomBuilder<K> {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Name`], [`BuildError::Setting`], [`BuildError::Cluster`].
+    /// [`BuildError::Name`], [`BuildError::NameTaken`], [`BuildError::Setting`], [`BuildError::Cluster`].
     ///
     /// # Panics
     ///
@@ -102,7 +103,7 @@ impl<K: Resource> BloomBuilder<K> {
         let geometry =
             geometry.ok_or_else(|| wrong("expected", "needs over 512 MiB at this rate: allow more false positives"))?;
         let source = self.source.ok_or_else(|| wrong("source", "is missing: the filter is built from it"))?;
-        Ok(Bloom::open::<K>(&self.redis, self.name, self.expected, geometry, source))
+        Bloom::open::<K>(&self.redis, self.name, self.expected, geometry, source)
     }
 }
 

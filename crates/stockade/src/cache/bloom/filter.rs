@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     Redis, Resource,
-    cache::{CacheError, store::FirstAttempt},
-    redis::{Link, LinkEvents},
+    cache::{BuildError, CacheError, store::FirstAttempt},
+    redis::{Claim, Link, LinkEvents},
     resource::{Bucket, Key, Namespace},
 };
 
@@ -30,8 +30,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Bloom {
     pub(super) shared: Arc<Shared>,
-    /// Ends the keeper when the last clone is dropped.
-    _owner: Arc<DropGuard>,
+    /// Ends the keeper and frees the name when the last clone is dropped.
+    _owner: Arc<(DropGuard, Claim)>,
 }
 
 /// The state of a filter.
@@ -55,7 +55,10 @@ impl Bloom {
         expected: u64,
         geometry: Geometry,
         source: SourceFn,
-    ) -> Self {
+    ) -> Result<Self, BuildError> {
+        // Names of caches have no space, so a cache and a filter may have one name.
+        let claim = redis.claims().claim(format!("{}filter {name}", redis.key_prefix()));
+        let claim = claim.ok_or(BuildError::NameTaken(name))?;
         let keys = keys_of(redis.key_prefix(), name);
         let server = Arc::new(Server::new(keys.clone(), geometry));
         let link = Link::new(redis, "cache", Vec::new(), ALL, Arc::clone(&server) as Arc<dyn LinkEvents>).started();
@@ -77,7 +80,7 @@ impl Bloom {
         });
         shared.tasks.spawn(keeper::keep(Arc::clone(&shared), stop.clone()));
         shared.tasks.close();
-        Self { shared, _owner: Arc::new(stop.drop_guard()) }
+        Ok(Self { shared, _owner: Arc::new((stop.drop_guard(), claim)) })
     }
 
     /// Whether the key may exist. Also `true` if the filter can't tell: because it is not complete, does not answer, or
@@ -118,7 +121,7 @@ impl Bloom {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`]. [`CacheError::Unavailable`] if Redis did not confirm it: then the rows must not commit, or
+    /// [`CacheError::Key`]. [`CacheError::Filter`] if Redis did not confirm it: then the rows must not commit, or
     /// reads of them could be answered as absent.
     pub async fn add<K: Resource + Sync>(&self, keys: &[K]) -> Result<(), CacheError> {
         let keys: Vec<Key> = keys.iter().map(Key::of).collect::<Result<_, _>>()?;
@@ -128,7 +131,7 @@ impl Bloom {
     pub(crate) async fn add_keys(&self, keys: &[Key]) -> Result<(), CacheError> {
         self.attempted().await;
         for keys in keys.chunks(AT_ONCE) {
-            self.shared.add(keys, "").await.map_err(|error| CacheError::Unavailable(Arc::new(error)))?;
+            self.shared.add(keys, "").await.map_err(|error| CacheError::Filter(Arc::new(error)))?;
         }
         Ok(())
     }
@@ -170,7 +173,7 @@ impl Bloom {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
+    /// [`CacheError::Filter`] if Redis did not confirm it: call it again.
     pub async fn resize(&self) -> Result<(), CacheError> {
         self.attempted().await;
         match self.shared.server.known() {
@@ -184,7 +187,7 @@ impl Bloom {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
+    /// [`CacheError::Filter`] if Redis did not confirm it: call it again.
     pub async fn clear(&self) -> Result<(), CacheError> {
         self.attempted().await;
         let args = [Seed::random().text(), self.shared.geometry.text()].map(String::into_bytes).into();
@@ -192,7 +195,7 @@ impl Bloom {
             self.shared.call(&RESET, args).await?;
             self.shared.reopen().await
         };
-        cleared.await.map_err(|error| CacheError::Unavailable(Arc::new(error)))?;
+        cleared.await.map_err(|error| CacheError::Filter(Arc::new(error)))?;
         self.shared.ready.store(false, Ordering::Release);
         self.shared.server.came_up.notify_one();
         Ok(())

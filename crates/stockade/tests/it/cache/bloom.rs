@@ -1,7 +1,6 @@
 //! The filter of existing ids on a real Redis.
 
 use std::{
-    borrow::Cow,
     convert::Infallible,
     sync::{
         Arc,
@@ -12,8 +11,8 @@ use std::{
 
 use futures_util::{Stream, StreamExt, stream};
 use stockade::{
-    Cache, Redis, Resource,
-    cache::{Bloom, BuildError, Source},
+    Redis,
+    cache::{Bloom, CacheError, Source},
 };
 use stockade_testbed::Proxy;
 use tokio::sync::Semaphore;
@@ -229,44 +228,13 @@ async fn without_an_answer_everything_may_exist_and_nothing_is_added_silently() 
     assert!(!bloom.may_hold(&sku("none")).await);
     proxy.set(stockade_testbed::Fault::Hole);
     assert!(bloom.may_hold(&sku("none")).await);
-    bloom.add(&[sku("new")]).await.unwrap_err();
+    let refused = bloom.add(&[sku("new")]).await;
+    assert!(matches!(refused, Err(CacheError::Filter(_))), "{refused:?}");
+    let refused = bloom.clear().await;
+    assert!(matches!(refused, Err(CacheError::Filter(_))), "{refused:?}");
     proxy.set(stockade_testbed::Fault::None);
     eventually("it answers again", || async { !bloom.may_hold(&sku("none")).await }).await;
     server.end_behind(proxy).await;
-}
-
-#[tokio::test]
-async fn sizes_that_can_not_be_are_refused() {
-    let redis = redis("redis://127.0.0.1:1").await;
-    let setting = |bloom: Result<Bloom, BuildError>| match bloom.err() {
-        Some(BuildError::Setting { setting, .. }) => setting,
-        other => panic!("{other:?}"),
-    };
-    let builder = || Bloom::builder::<Sku>(&redis).source(|| ids(0..1));
-    assert_eq!(setting(builder().false_positives(0.0).try_build()), "false_positives");
-    assert_eq!(setting(builder().false_positives(f64::NAN).try_build()), "false_positives");
-    assert_eq!(setting(builder().expected(0).try_build()), "expected");
-    assert_eq!(setting(builder().expected(u64::MAX).try_build()), "expected");
-    assert_eq!(setting(Bloom::builder::<Sku>(&redis).try_build()), "source");
-}
-
-#[tokio::test]
-async fn a_filter_of_another_kind_of_keys_is_refused() {
-    struct Supplier;
-    impl Resource for Supplier {
-        const KIND: &'static str = "supplier";
-
-        fn id(&self) -> Cow<'_, str> {
-            Cow::Borrowed("x")
-        }
-    }
-
-    let redis = redis("redis://127.0.0.1:1").await;
-    let source = || stream::iter([Ok::<_, Infallible>(Supplier)]);
-    // The name of the filter says nothing about its keys.
-    let bloom = attended(Bloom::builder::<Supplier>(&redis).name("stock").source(source).build());
-    let refused = Cache::builder(&redis).bloom(&bloom).loading(&Database::with(&[])).try_build();
-    assert!(matches!(refused, Err(BuildError::Setting { setting: "bloom", .. })), "{refused:?}");
 }
 
 /// Of a million absent ids, the filter may let 1.2 times the rate pass that it was made for.

@@ -8,6 +8,7 @@ mod clear;
 mod failing;
 mod filter_anew;
 mod filter_runs;
+mod filter_settings;
 mod foreign;
 mod hold_off;
 mod http;
