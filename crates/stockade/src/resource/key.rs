@@ -13,8 +13,11 @@ pub type Label = Cow<'static, str>;
 /// A resource in the one text form that every store uses: `kind:id` with the id escaped, or a filled-in template.
 ///
 /// A text over [`Key::MAX_LEN`] is stored as its kind and its SHA-256: `kind:%sha256-` and 64 hex digits. No escaped id
-/// contains that, so a hashed key never equals one that is not. Errors, logs, [`Display`](fmt::Display) and
-/// [`Debug`](fmt::Debug) show the text in full.
+/// contains that, so a hashed key never equals one that is not.
+///
+/// An id may be private. [`Display`](fmt::Display) and [`Debug`](fmt::Debug) of a key, and `Debug` of an error that
+/// holds one, show the text in full, and logs below WARN may. Messages of errors and logs from WARN up show the label
+/// at most. One log is an exception: if another program has overwritten a key of a lock, it names that key of Redis.
 ///
 /// No two resources share a key, whatever their ids hold.
 #[derive(Clone)]

@@ -42,7 +42,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
             Ok(encoded) => encoded.bytes,
             Err(reason) => {
                 self.counters.refused(self.settings.name, reason.label());
-                tracing::warn!(cache = self.settings.name, %name, %reason, "value not stored");
+                tracing::warn!(cache = self.settings.name, %reason, "value not stored");
                 self.store.abort(name, token, Hold::Unstorable).await;
                 return Outcome::Answer(answer, Some(mark));
             }

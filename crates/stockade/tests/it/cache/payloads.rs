@@ -18,7 +18,10 @@ use super::support::{
     Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, held_load, process, quantity, reading,
     signed_up, sku, stored,
 };
-use crate::world::{World, online, patient as patient_redis};
+use crate::{
+    log::Log,
+    world::{World, online, patient as patient_redis},
+};
 
 #[tokio::test]
 async fn what_is_damaged_is_loaded_anew_and_overwritten() {
@@ -267,14 +270,17 @@ async fn of_a_value_that_can_not_be_stored_nobody_waits_for_the_load_of_another(
 
 #[tokio::test]
 async fn a_value_over_the_limit_is_returned_and_not_stored() {
+    let (log, _logging) = Log::start();
     let server = World::start().await;
-    let database = Database::with(&[("a", 7)]);
+    let database = Database::with(&[("private", 7)]);
     let stocks = process(&server).await.max_value(10).local(1 << 20).on(&database).await;
     for loads in 1..=2 {
-        let found = get(&stocks, "a").await;
+        let found = get(&stocks, "private").await;
         assert_eq!((quantity(&found), found.info.stored, database.loads()), (Some(7), false, loads));
     }
-    assert!(!stored(&server, "a").await);
+    let text = log.text();
+    assert!(text.contains("value not stored") && !text.contains("private"), "{text}");
+    assert!(!stored(&server, "private").await);
     // The second read came at once, and asked for no lease.
     assert_eq!((stocks.stats().payloads_refused, stocks.stats().local_entries), (1, 0));
     // Compression does not help, since the limit is for the inflated value.
