@@ -37,7 +37,7 @@ pub enum LockError {
         max: u32,
     },
     /// Somebody else holds the resource, and the attempt was not to wait.
-    #[error("the resource is held; its lease ends in {remaining:?}")]
+    #[error("the resource is held: retry later, or set a wait")]
     Busy {
         /// Time left on the present lease.
         remaining: Duration,
