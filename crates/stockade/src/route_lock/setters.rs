@@ -11,20 +11,23 @@ impl RouteLock {
     ///
     /// # Panics
     ///
-    /// For [`RouteLock::write_all`].
+    /// For [`RouteLock::write_all`], and together with [`RouteLock::write`] or [`RouteLock::permits`].
     #[must_use]
     #[track_caller]
-    pub fn read(mut self) -> Self {
+    pub fn read(self) -> Self {
         self.only_for_one("read");
-        self.settings.mode = Some(Mode::Read);
-        self
+        self.mode(Mode::Read)
     }
 
     /// Exclusive for every method except `OPTIONS`. Requests then run as those of unsafe methods do, also `GET`.
+    ///
+    /// # Panics
+    ///
+    /// Together with [`RouteLock::read`] or [`RouteLock::permits`].
     #[must_use]
-    pub fn write(mut self) -> Self {
-        self.settings.mode = Some(Mode::Write);
-        self
+    #[track_caller]
+    pub fn write(self) -> Self {
+        self.mode(Mode::Write)
     }
 
     /// Limits how many requests hold the resource at a time, over the whole fleet: a bulkhead in front of a supplier's
@@ -49,15 +52,15 @@ impl RouteLock {
     ///
     /// # Panics
     ///
-    /// For 0 and more than 65,535 permits, and for [`RouteLock::write_all`].
+    /// For 0 and more than 65,535 permits, for [`RouteLock::write_all`], and together with [`RouteLock::read`] or
+    /// [`RouteLock::write`].
     #[must_use]
     #[track_caller]
     pub fn permits(mut self, permits: u32) -> Self {
         self.only_for_one("permits");
         permits_at_start(permits);
-        self.settings.mode = Some(Mode::Permit);
         self.settings.permits = permits;
-        self
+        self.mode(Mode::Permit)
     }
 
     /// How long a request waits for its turn. Default 2 s; zero tries once.
@@ -114,14 +117,14 @@ impl RouteLock {
         self
     }
 
-    /// The largest request body in bytes. Default 64 KiB.
+    /// The largest request body in bytes. Default 64 KiB. Has no effect with [`RouteLock::stream_body`].
     #[must_use]
     pub fn body_limit(mut self, bytes: usize) -> Self {
         self.settings.upload.limit = bytes;
         self
     }
 
-    /// How long the whole request body may take to arrive. Default 5 s.
+    /// How long the whole request body may take to arrive. Default 5 s. Has no effect with [`RouteLock::stream_body`].
     #[must_use]
     pub fn body_timeout(mut self, limit: Duration) -> Self {
         self.settings.upload.timeout = limit;
@@ -129,7 +132,8 @@ impl RouteLock {
     }
 
     /// Leaves the request body to the handler, which then reads the body under the lock. A slow client can then hold
-    /// the lock for up to [`RouteLock::max_hold`].
+    /// the lock for up to [`RouteLock::max_hold`]. [`RouteLock::body_limit`] and [`RouteLock::body_timeout`] have no
+    /// effect then.
     ///
     /// # Panics
     ///
@@ -177,6 +181,17 @@ impl RouteLock {
         R: IntoResponse,
     {
         self.settings.on_reject = Some(OnReject::new(render));
+        self
+    }
+
+    /// Sets the mode of every method. Of two different modes, one would be dropped without a word.
+    #[track_caller]
+    fn mode(mut self, mode: Mode) -> Self {
+        assert!(
+            self.settings.mode.is_none_or(|present| present == mode),
+            "`read`, `write` and `permits` exclude one another: leave one of them out"
+        );
+        self.settings.mode = Some(mode);
         self
     }
 

@@ -55,3 +55,20 @@ async fn a_handler_sees_its_permit_and_another_capacity_is_a_fault_of_the_servic
     assert_eq!(send(&app, request(Method::POST, "/more/1")).await.status, 200);
     idle(&locks).await;
 }
+
+#[test]
+fn modes_that_exclude_one_another_are_found_when_the_route_is_built() {
+    let pairs: [fn(RouteLock) -> RouteLock; 5] = [
+        |lock| lock.permits(4).read(),
+        |lock| lock.permits(4).write(),
+        |lock| lock.read().permits(4),
+        |lock| lock.read().write(),
+        |lock| lock.write().permits(4),
+    ];
+    for pair in pairs {
+        let build = std::panic::AssertUnwindSafe(|| pair(RouteLock::by::<Sku>(&Locks::memory())));
+        let panic = std::panic::catch_unwind(build).unwrap_err();
+        assert!(panic.downcast_ref::<&str>().unwrap().contains("exclude one another"));
+    }
+    drop(RouteLock::by::<Sku>(&Locks::memory()).permits(4).permits(2));
+}
