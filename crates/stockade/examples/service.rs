@@ -93,11 +93,14 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let metrics = PrometheusBuilder::new().install_recorder()?; // before the first lock and the first cache
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
     let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
-    let pool = PgPoolOptions::new().connect_with(options).await?;
+    let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(1)).connect_with(options).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql(TABLE).execute(&pool).await?;
     let (locks, rows, shown) = (Locks::new(&redis), pool.clone(), metrics.clone());
-    let stocks = Cache::builder(&redis).loader(move |sku| load(rows.clone(), sku)).build();
+    let stocks = Cache::builder(&redis)
+        .load_timeout(Duration::from_secs(4)) // longer than a wait for the pool and a statement together
+        .loader(move |sku| load(rows.clone(), sku))
+        .build();
     let relay = Relay::spawn(pool.clone(), [stocks.invalidator()]);
     let app = Router::new()
         .route("/stock/{sku}", get(async |stock: Cached<Stock>| stock))

@@ -74,11 +74,12 @@ impl Bank {
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
     let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
-    let pool = PgPoolOptions::new().connect_with(options).await?;
+    let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(1)).connect_with(options).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql(TABLE).execute(&pool).await?;
     let balances = Cache::builder(&redis)
         .ttl(Duration::from_secs(60)..=Duration::from_secs(120))
+        .load_timeout(Duration::from_secs(4)) // longer than a wait for the pool and a statement together
         .strict(&pool)
         .loader_in(&pool, load)
         .build();

@@ -23,6 +23,10 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// How long a statement runs. Default 2 s.
+    ///
+    /// A cache whose loader uses the pool has a default [`load_timeout`](crate::cache::CacheBuilder::load_timeout) of
+    /// 2 s, too. Lower this or raise that: the `acquire_timeout` of the pool and this together should be shorter than
+    /// it. Otherwise a query may outlive its load, and Postgres sees more of them than `max_loads`.
     #[must_use]
     pub const fn statement(mut self, timeout: Duration) -> Self {
         self.statement = timeout;
@@ -46,7 +50,12 @@ impl Timeouts {
     }
 }
 
-/// Puts the time-outs on every connection made with these options.
+/// Puts the time-outs on every connection made with these options. They also end a migration that runs on such a
+/// connection: run long ones on a connection of their own.
+///
+/// The time to get a connection is a setting of the pool: `PgPoolOptions::acquire_timeout`. Its default of 30 s is also
+/// the longest hold of a `RouteLock`. With it, requests to a stopped Postgres are
+/// answered after 30 s, as `lease-lost`. With 1 s they are answered soon, as `database-unavailable`.
 ///
 /// ```
 /// use sqlx::postgres::PgConnectOptions;

@@ -136,6 +136,10 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// How long a load may take. Before it begins, it may wait for its turn for half as long. Readers may give up
     /// earlier, see [`CacheBuilder::hard_timeout`]. Default 2 s.
+    ///
+    /// A load that timed out frees its place, and Postgres may still run its query. Make this longer than the
+    /// `acquire_timeout` and the `statement_timeout` of the loader's pool together, so that such queries do not add up.
+    /// The default of `postgres::Timeouts` is too long for that: see its `statement` (feature `postgres`).
     pub fn load_timeout(self, timeout: Duration) -> Self {
         Self { load_timeout: timeout, ..self }
     }
@@ -175,7 +179,11 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// with several keys it is the limit of the whole call. Then the answer is an expired value within its
     /// [`CacheBuilder::grace`], or [`CacheError::Timeout`](crate::cache::CacheError::Timeout). The load goes on in the
     /// background and stores its value; it keeps its lease and its place among the [`Limits`], and ends at
-    /// [`CacheBuilder::load_timeout`] or with a shutdown. Default: a read waits as long as a load may take.
+    /// [`CacheBuilder::load_timeout`] or with a shutdown.
+    ///
+    /// Default: a read waits for its load, and before that for loads of other processes, of which some may have died.
+    /// This takes at most twice [`CacheBuilder::lease`] and two and a half times [`CacheBuilder::load_timeout`]: 13 s
+    /// with the defaults. A read that came too late for the answer, because a write came in between, waits once more.
     pub fn hard_timeout(self, wait: Duration) -> Self {
         Self { hard_timeout: Some(wait), ..self }
     }
