@@ -17,7 +17,8 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// An exclusive lock.
+    /// An exclusive lock. It is not reentrant: a second acquire of the resource, also in the same task, waits for the
+    /// first. Use [`Guard::reenter`](super::Guard::reenter), or on a route the handler's [`Fence`](crate::Fence).
     #[doc(alias = "lock")]
     #[doc(alias = "mutex")]
     pub fn write<R: Resource + ?Sized>(&self, resource: &R) -> LockRequest {
