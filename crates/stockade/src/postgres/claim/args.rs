@@ -29,7 +29,7 @@ impl Fence {
     ///
     /// The lock does not know about the commit of such a transaction. Wait for the answer to COMMIT before you call
     /// [`Guard::downgrade`](crate::Guard::downgrade) or [`Guard::hand_over`](crate::Guard::hand_over): these refuse
-    /// only during a commit of [`Tx`].
+    /// only during a commit of [`Tx`](crate::postgres::Tx).
     pub const CLAIM_SQL: &'static str = "insert into stockade.fence as f (resource, token, owner)
 select $1, $2::bigint, $3 where $2::bigint > (select token from stockade.fence_floor)
 on conflict (resource) do update set token = excluded.token, owner = excluded.owner
