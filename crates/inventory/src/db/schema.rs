@@ -1,11 +1,20 @@
 //! The schema that this version of the service needs.
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use sqlx::{
     PgPool, SqlSafeStr,
-    migrate::{Migration, MigrationType, Migrator},
+    migrate::{MigrateError, Migration, MigrationType, Migrator},
+    postgres::PgConnectOptions,
 };
+use tokio::time::{Instant, sleep};
+
+/// How long a migration waits for a table that is in use, in milliseconds. Every write queues behind it for as long,
+/// so it is less than a write waits.
+const LOCK_TIMEOUT: u32 = 1_000;
+
+/// The pause after such a wait. Writes that queued go on in it.
+const PAUSE: Duration = Duration::from_secs(3);
 
 /// Every file of `migrations/`, oldest first, with the description that its name gives it.
 const MIGRATIONS: [(i64, &str, &str); 7] = [
@@ -23,7 +32,10 @@ pub static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
     let migrations = MIGRATIONS.into_iter().map(|(version, description, sql)| {
         Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
     });
-    Migrator::with_migrations(migrations.collect())
+    let mut migrator = Migrator::with_migrations(migrations.collect());
+    // After a rollback of the program the database has later migrations. The instances start on them, too.
+    migrator.set_ignore_missing(true);
+    migrator
 });
 
 /// Whether the newest migration has been applied, and the library's schema is there. One round trip; a missing table is
@@ -62,10 +74,56 @@ pub async fn encoding(pool: &PgPool) -> Result<String, sqlx::Error> {
 ///
 /// # Errors
 ///
-/// [`sqlx::migrate::MigrateError`].
-pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
-    stockade::postgres::install(pool).await.map_err(sqlx::migrate::MigrateError::Execute)?;
+/// [`MigrateError`].
+pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
+    stockade::postgres::install(pool).await.map_err(MigrateError::Execute)?;
     MIGRATOR.run(pool).await
+}
+
+/// The options of a session for [`migrate_beside_others`].
+#[must_use]
+pub fn session(options: PgConnectOptions) -> PgConnectOptions {
+    options.options([("lock_timeout", LOCK_TIMEOUT)])
+}
+
+/// [`migrate`] in a database that is in use, on sessions with the options of [`session`]. While a transaction, such as
+/// that of a backup, uses a table that must change, it tries again for `limit` at most, and lets the writes of others
+/// pass meanwhile. `waits` is told the oldest transaction before each pause.
+///
+/// # Errors
+///
+/// [`MigrateError`]; one that [`is_in_use`] after the limit.
+pub async fn migrate_beside_others(
+    pool: &PgPool,
+    limit: Duration,
+    waits: impl Fn(Option<&str>) + Send + Sync,
+) -> Result<(), MigrateError> {
+    let end = Instant::now() + limit;
+    loop {
+        match migrate(pool).await {
+            Err(error) if is_in_use(&error) && Instant::now() < end => {}
+            done => return done,
+        }
+        let oldest = oldest_transaction(pool).await?;
+        waits(oldest.as_deref());
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether a migration failed because a table was in use for too long (`lock_not_available`).
+#[must_use]
+pub fn is_in_use(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else { return false };
+    error.as_database_error().and_then(|error| error.code()).as_deref() == Some("55P03")
+}
+
+/// The oldest transaction of the database, for people. `None` if this user may not see it.
+async fn oldest_transaction(pool: &PgPool) -> Result<Option<String>, sqlx::Error> {
+    const SQL: &str = "select format('pid %s, application %L, since %s', pid, application_name, xact_start)
+        from pg_stat_activity
+        where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()
+        order by xact_start limit 1";
+    sqlx::query_scalar(SQL).fetch_optional(pool).await
 }
 
 #[cfg(test)]
