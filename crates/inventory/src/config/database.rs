@@ -23,6 +23,8 @@ pub struct Database {
     pub max_connections: u32,
     /// How long to wait for a connection.
     pub acquire_timeout: Duration,
+    /// How long one statement may run.
+    pub statement_timeout: Duration,
 }
 
 /// Leaves out the options, which show their password.
@@ -46,6 +48,7 @@ impl Database {
             options: stockade::postgres::options(options?, &timeouts),
             max_connections: max?,
             acquire_timeout: acquire,
+            statement_timeout: statement,
         })
     }
 }

@@ -60,6 +60,22 @@ pub fn tested_when_idle(options: PgPoolOptions) -> PgPoolOptions {
     })
 }
 
+/// Closes a connection that comes back while a statement or a rollback is under way, unless the server ends that within
+/// `limit`. A connection with nothing under way costs nothing here.
+///
+/// The pool then waits for a sign of life without a limit. From a server that vanished during a statement none comes,
+/// and the connection would keep its place in the pool until TCP gives up.
+#[must_use]
+pub fn closed_when_silent(options: PgPoolOptions, limit: Duration) -> PgPoolOptions {
+    options.after_release(move |connection, _| {
+        Box::pin(async move {
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no end of a statement within {limit:?}"));
+            tokio::time::timeout(limit, connection.flush()).await.map_err(late)??;
+            Ok(true)
+        })
+    })
+}
+
 /// A pool of one connection, for a command that does one thing.
 ///
 /// # Errors

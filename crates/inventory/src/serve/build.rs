@@ -28,6 +28,9 @@ use crate::{
 /// Redis away the instance starts all the same, and serves reads.
 const CONNECTED: Duration = Duration::from_secs(1);
 
+/// How much longer than a statement may run the end of an abandoned one may take. A healthy server needs less.
+const SILENT: Duration = Duration::from_secs(1);
+
 /// The state of the service, and its background work.
 pub(super) struct Service {
     pub(super) app: App,
@@ -123,7 +126,8 @@ fn attacks(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, lab: &Lab)
 }
 
 fn pool(database: &Database) -> PgPool {
-    db::connect::tested_when_idle(PgPoolOptions::new())
+    let options = db::connect::tested_when_idle(PgPoolOptions::new());
+    db::connect::closed_when_silent(options, database.statement_timeout + SILENT)
         .max_connections(database.max_connections)
         .acquire_timeout(database.acquire_timeout)
         .connect_lazy_with(database.options.clone())

@@ -28,6 +28,7 @@ mod kill;
 mod lab;
 mod lab_routes;
 mod logs;
+mod lost_connections;
 mod migrate;
 mod openapi;
 mod ops;

@@ -1,0 +1,51 @@
+//! Connections to a Postgres that says nothing more, not even that they are over.
+
+use futures_util::future::join_all;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::stage::{Stage, until};
+
+const CONNECTIONS: usize = 2;
+
+/// Sends a signal to backends of the server.
+fn signal(backends: &[i32], signal: Signal) {
+    for pid in backends {
+        kill_process(Pid::from_raw(*pid).unwrap(), signal).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn connections_that_fell_silent_under_requests_that_were_dropped_come_back_to_the_pool() {
+    let stage = Stage::start().await;
+    let url = format!("{}?application_name=service", stage.database_url);
+    let settings = [
+        ("DATABASE_URL", url.as_str()),
+        ("DATABASE_MAX_CONNECTIONS", "2"),
+        ("DATABASE_ACQUIRE_TIMEOUT", "3s"),
+        ("STATEMENT_TIMEOUT", "4s"),
+    ];
+    let instance = stage.serve(&settings).await;
+    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("lock table stock").execute(&mut *held).await.unwrap();
+    let waiting = "select coalesce(array_agg(pid), '{}') from pg_stat_activity
+        where application_name = 'service' and wait_event_type = 'Lock'";
+    let backends = async || sqlx::query_scalar::<_, Vec<i32>>(waiting).fetch_one(&stage.pool).await.unwrap();
+    // Two reads have all connections. Their backends fall silent while other backends are well, as if the service had
+    // connected to a host that is gone and another one had its address.
+    let reads = join_all((0..CONNECTIONS).map(|_| instance.get("/stock")));
+    let silenced = async {
+        until("all connections wait", async || backends().await.len() == CONNECTIONS).await;
+        let silenced = backends().await;
+        signal(&silenced, Signal::STOP);
+        silenced
+    };
+    let silenced = tokio::select! {
+        answers = reads => panic!("{answers:?}"),
+        silenced = silenced => silenced,
+    };
+    held.rollback().await.unwrap();
+
+    until("there are connections again", async || instance.get("/stock").await.status == 200).await;
+    signal(&silenced, Signal::CONT);
+}
