@@ -14,6 +14,7 @@ const WELL = {
   inventory_database_timeouts_total: { "": 0 },
   inventory_fence_rejected_total: { "": 0 },
   inventory_flash_entries_total: { stored: 5, dead: 0, rejected: 0 },
+  inventory_flash_stream_entries: { "": 0 },
   process_start_time_seconds: { "": 1000 },
   stockade_breaker_state: { "database/closed": 1, "database/open": 0, "redis_lock/closed": 1, "redis_lock/open": 0 },
   stockade_cache_requests_total: { hit_redis: 10, shed: 0 },
@@ -41,8 +42,9 @@ function history(...snapshots) {
 const told = (history) =>
   broken(history).map(({ rule, value }) => `${rule.alert ?? rule.level}: ${rule.says(value, history)}`);
 
-/** What the page says a minute after an instance was well, when so much has changed. */
-const after = (metrics, more) => told(history(snapshot(1000), snapshot(1060, metrics, more)));
+/** What the page says a minute after an instance was well, when so much has changed half a minute ago. */
+const after = (metrics, more) =>
+  told(history(snapshot(1000), ...[1030, 1060].map((at) => snapshot(at, metrics, more))));
 
 test("each rule sees its own trouble, and no other rule does", () => {
   const checks = (lock_store, cache_store) => ({ ready: { checks: { lock_store, cache_store } } });
@@ -76,6 +78,7 @@ test("each rule sees its own trouble, and no other rule does", () => {
     [{ inventory_fence_rejected_total: { "": 4 } }, {}, /^FenceRefusals: The fence refused 4 writes/],
     [{ inventory_flash_entries_total: { stored: 5, dead: 1, rejected: 0 } }, {}, /^FlashDeadLetters: 1 reservations/],
     [{ inventory_flash_entries_total: { stored: 5, dead: 0, rejected: 6 } }, {}, /^FlashRejected: 6 reservations/],
+    [{ inventory_flash_stream_entries: { "": 9 } }, {}, /^FlashStandsStill: 9 acknowledged reservations/],
   ];
   assert.equal(cases.length, RULES.length, "a rule without a case");
   for (const [metrics, more, says] of cases) {
@@ -89,6 +92,15 @@ test("an instance that is well breaks no rule: at its first snapshot, with traff
   assert.deepEqual(told(history(snapshot(1000))), []);
   assert.deepEqual(after({ http_requests_total: { 200: 900, 503: 8 } }), [], "1 % is allowed");
   assert.deepEqual(told(history(snapshot(1000, {}, { metrics: {} }), snapshot(1060, {}, { metrics: {} }))), []);
+});
+
+test("reservations that wait for a moment, or behind others that are stored, do not stand still", () => {
+  const waiting = { inventory_flash_stream_entries: { "": 9 } };
+  assert.deepEqual(told(history(snapshot(1000), snapshot(1059, waiting), snapshot(1060, waiting))), []);
+  assert.deepEqual(told(history(snapshot(1059, waiting), snapshot(1060, waiting))), [], "the page was just opened");
+  assert.deepEqual(after({ ...waiting, inventory_flash_entries_total: { stored: 6, dead: 0, rejected: 0 } }), []);
+  const both = combine(["a:1", "b:1"].map((name) => [name, snapshot(1060, waiting)]));
+  assert.equal(both.metrics.inventory_flash_stream_entries[""], 9, "they see the same entries");
 });
 
 test("what has been over for longer than the window of its rule is not told any more", () => {

@@ -1,6 +1,8 @@
 // One snapshot for several instances: counters are added, and of a few gauges the worst counts.
 
 const HIGHEST = [
+  // Each instance counts the entries of all sales.
+  "inventory_flash_stream_entries",
   "stockade_outbox_lag_seconds",
   "stockade_outbox_refused_rows",
   "stockade_cache_local_staleness_bound_seconds",

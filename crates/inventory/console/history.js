@@ -38,6 +38,13 @@ export class History {
     return series ? Math.min(...Object.values(series)) : null;
   }
 
+  /** The lowest value of a gauge over the last seconds; `null` where the page has not seen all of them. */
+  least(family, seconds) {
+    const since = this.#snapshots.indexOf(this.before(seconds));
+    if (this.newest.at_ms - this.#snapshots[since].at_ms < (seconds - 1) * 1000) return null;
+    return Math.min(...this.#snapshots.slice(since).map((snapshot) => sum(snapshot, family) ?? 0));
+  }
+
   /** By how much a counter rose in the last seconds. */
   rise(family, seconds, wanted = () => true) {
     const after = sum(this.newest, family, wanted);
@@ -96,7 +103,7 @@ function started(snapshot) {
   return snapshot.metrics.process_start_time_seconds?.[""];
 }
 
-function sum(snapshot, family, wanted) {
+function sum(snapshot, family, wanted = () => true) {
   const series = snapshot.metrics[family];
   if (!series) return null;
   return Object.entries(series).reduce((total, [key, value]) => (wanted(key) ? total + value : total), 0);

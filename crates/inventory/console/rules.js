@@ -5,6 +5,8 @@ import { count, percent, seconds } from "./format.js";
 
 const MIN5 = 300;
 const MIN10 = 600;
+/** A reservation that comes while nothing is sold waits for less. */
+const STILL = 30;
 /** With few requests a single error is more than a hundredth of them. */
 const FEWEST_ERRORS = 5;
 /** The breakers of servers of which a quorum is enough: that of the quorum is `redis_lock`. */
@@ -144,6 +146,17 @@ export const RULES = [
     value: (history) => history.rise("inventory_flash_entries_total", MIN10, (outcome) => outcome === "rejected"),
     says: (value) => `${count(value)} reservations of flash sales were taken back in the last minutes.`,
     todo: "Redis came back without its last seconds. Tell these customers; FLASH_DURABLE=on prevents it.",
+  },
+  {
+    alert: "FlashStandsStill",
+    level: "bad",
+    over: 0,
+    value: (history) =>
+      history.rise("inventory_flash_entries_total", MIN5) === 0
+        ? history.least("inventory_flash_stream_entries", STILL)
+        : 0,
+    says: (value) => `${count(value)} acknowledged reservations of flash sales wait for Postgres, and none is stored.`,
+    todo: "The log says why: look for “stands still”. They are stored once its cause is mended. Do not empty Redis.",
   },
 ];
 
