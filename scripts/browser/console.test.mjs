@@ -10,7 +10,7 @@ const PATIENT = {
   LOCK_WAIT: "20s",
   LOCK_LEASE: "60s",
   STATEMENT_TIMEOUT: "38s",
-  REQUEST_TIMEOUT: "59s",
+  REQUEST_TIMEOUT: "60s",
   SHUTDOWN_GRACE: "70s",
 };
 const HOSTILE = `<img src=x onerror=alert(1)>`;

@@ -90,7 +90,7 @@ pub struct Args {
     #[arg(long, env = "LOCK_MAX_WAITERS", value_name = "N", default_value = "1000")]
     pub(super) lock_max_waiters: String,
 
-    /// How long one Redis command may take.
+    /// How long one Redis command may take, at most a third of LOCK_LEASE.
     #[arg(long, env = "REDIS_TIMEOUT", value_name = "DURATION", default_value = "250ms")]
     pub(super) redis_timeout: String,
 

@@ -120,8 +120,6 @@ impl Config {
         let advertise = found.note(advertise(args));
         let admin_token = found.note(admin_token(args));
         let connections = connections(args, found);
-        let redis_timeout = duration("REDIS_TIMEOUT", &args.redis_timeout, Duration::from_millis(5)..=30 * SECOND);
-        let redis_timeout = found.note(redis_timeout);
         let idempotency_ttl = found.note(duration("IDEMPOTENCY_TTL", &args.idempotency_ttl, SECOND..=366 * DAY));
         let flash = flash(args, found);
         let lab = found.note(on_or_off("LAB", &args.lab));
@@ -130,7 +128,7 @@ impl Config {
         let answers = [("refusals", LoggedAnswers::Refusals), ("all", LoggedAnswers::All)];
         let logged_answers = found.note(either("LOG_REQUESTS", &args.log_requests, answers));
         let log_filter = found.note(log_filter(&args.rust_log));
-        let Budget { request, delay, grace, .. } = budget?;
+        let Budget { redis, request, delay, grace, .. } = budget?;
         Some(Self {
             listen: listen?,
             ops: ops?,
@@ -139,7 +137,7 @@ impl Config {
             database: database?,
             locks: locks?,
             cache: cache?,
-            redis_timeout: redis_timeout?,
+            redis_timeout: redis,
             request_timeout: request,
             connections: connections?,
             shutdown_delay: delay,
@@ -157,6 +155,7 @@ impl Config {
 fn budget(args: &Args, found: &mut Findings) -> Option<Budget> {
     let mut read = |variable, text: &str, limits| found.note(duration(variable, text, limits));
     let lock_wait = read("LOCK_WAIT", &args.lock_wait, MILLISECOND..=5 * MINUTE);
+    let redis = read("REDIS_TIMEOUT", &args.redis_timeout, Duration::from_millis(5)..=30 * SECOND);
     let acquire = read("DATABASE_ACQUIRE_TIMEOUT", &args.database_acquire_timeout, MILLISECOND..=5 * MINUTE);
     let statement = read("STATEMENT_TIMEOUT", &args.statement_timeout, Duration::from_millis(10)..=5 * MINUTE);
     let request = read("REQUEST_TIMEOUT", &args.request_timeout, MILLISECOND..=5 * MINUTE);
@@ -165,6 +164,7 @@ fn budget(args: &Args, found: &mut Findings) -> Option<Budget> {
     let grace = read("SHUTDOWN_GRACE", &args.shutdown_grace, MILLISECOND..=60 * MINUTE);
     let budget = Budget {
         lock_wait: lock_wait?,
+        redis: redis?,
         acquire: acquire?,
         statement: statement?,
         request: request?,

@@ -188,9 +188,11 @@ async fn a_shutdown_waits_for_requests_and_not_for_connections() {
 async fn a_balancer_that_polls_readiness_loses_nothing_in_a_shutdown() {
     let stage = Stage::start().await;
     // Redis may be slow on a busy machine, and the test must not count refusals for that as lost requests.
-    let mut leaving = stage.serve(&[("SHUTDOWN_DELAY", "8s"), ("REDIS_TIMEOUT", "5s"), ("RUST_LOG", "warn")]).await;
+    let mut leaving = stage
+        .serve(&[("SHUTDOWN_DELAY", "8s"), ("REDIS_TIMEOUT", "5s"), ("LOCK_LEASE", "15s"), ("RUST_LOG", "warn")])
+        .await;
     leaving.put("A", 1_000_000).await;
-    let staying = stage.serve(&[("REDIS_TIMEOUT", "5s")]).await;
+    let staying = stage.serve(&[("REDIS_TIMEOUT", "5s"), ("LOCK_LEASE", "15s")]).await;
     for instance in [&leaving, &staying] {
         until("it is ready", async || instance.get("/readyz").await.status == StatusCode::OK).await;
     }

@@ -58,7 +58,7 @@ async fn killing_an_instance_in_the_middle_of_a_replay_loses_and_repeats_nothing
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lock_of_a_killed_instance_comes_free_within_its_lease_and_its_waiters_get_it_in_order() {
-    const LEASE: Duration = Duration::from_millis(5_500);
+    const LEASE: Duration = Duration::from_millis(5_750);
     const WAITERS: u64 = 6;
     let _alone = alone().await;
     let stage = Stage::start().await;
@@ -66,8 +66,8 @@ async fn the_lock_of_a_killed_instance_comes_free_within_its_lease_and_its_waite
         ("LOCK_WAIT", "4s"),
         ("DATABASE_ACQUIRE_TIMEOUT", "500ms"),
         ("STATEMENT_TIMEOUT", "1s"),
-        ("REQUEST_TIMEOUT", "5500ms"),
-        ("LOCK_LEASE", "5500ms"),
+        ("REQUEST_TIMEOUT", "5750ms"),
+        ("LOCK_LEASE", "5750ms"),
     ];
     let mut instances = fleet(&stage, 3, &settings).await;
     instances[1].put("held", 100).await;

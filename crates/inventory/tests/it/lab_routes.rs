@@ -16,8 +16,8 @@ const LAB: [(&str, &str); 7] = [
     ("LOCK_WAIT", "20s"),
     ("DATABASE_ACQUIRE_TIMEOUT", "20s"),
     ("STATEMENT_TIMEOUT", "20s"),
-    ("REQUEST_TIMEOUT", "60s"),
-    ("LOCK_LEASE", "60s"),
+    ("REQUEST_TIMEOUT", "65s"),
+    ("LOCK_LEASE", "65s"),
     ("SHUTDOWN_GRACE", "70s"),
 ];
 

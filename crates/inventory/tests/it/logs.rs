@@ -83,7 +83,7 @@ async fn one_line_per_request_is_a_setting() {
 #[tokio::test]
 async fn a_lock_that_never_came_is_logged_with_its_wait() {
     let stage = Stage::start().await;
-    let holder = stage.serve(&[("LOCK_WAIT", "4s"), ("STATEMENT_TIMEOUT", "5s")]).await;
+    let holder = stage.serve(&[("LOCK_WAIT", "3s"), ("STATEMENT_TIMEOUT", "5s")]).await;
     let instance = stage.serve(&[("LOG_FORMAT", "json"), ("LOCK_WAIT", "300ms")]).await;
     holder.put("A", 10).await;
     let blocker = stage.hold_row().await;

@@ -47,7 +47,7 @@ async fn a_shutdown_under_load_loses_no_acknowledged_write_and_leaves_no_lock() 
 #[tokio::test]
 async fn while_it_drains_it_is_not_ready_and_a_second_signal_ends_it() {
     let stage = Stage::start().await;
-    let mut instance = stage.serve(&[("STATEMENT_TIMEOUT", "5s"), ("LOCK_WAIT", "4s")]).await;
+    let mut instance = stage.serve(&[("STATEMENT_TIMEOUT", "5s"), ("LOCK_WAIT", "3s")]).await;
     instance.put("A", 10).await;
     let blocker = stage.hold_row().await;
     {

@@ -17,7 +17,7 @@ const PATIENT: [(&str, &str); 8] = [
     // With the filter, an absent SKU would need no select.
     ("SKU_FILTER", "off"),
     ("REDIS_TIMEOUT", "5s"),
-    ("LOCK_WAIT", "20s"),
+    ("LOCK_WAIT", "15s"),
     ("DATABASE_ACQUIRE_TIMEOUT", "20s"),
     ("STATEMENT_TIMEOUT", "20s"),
     ("REQUEST_TIMEOUT", "60s"),

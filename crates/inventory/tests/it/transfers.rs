@@ -205,8 +205,8 @@ async fn killing_an_instance_in_the_middle_of_transfers_loses_no_unit_and_double
         ("LOCK_WAIT", "4s"),
         ("DATABASE_ACQUIRE_TIMEOUT", "500ms"),
         ("STATEMENT_TIMEOUT", "500ms"),
-        ("REQUEST_TIMEOUT", "5s"),
-        ("LOCK_LEASE", "5s"),
+        ("REQUEST_TIMEOUT", "5250ms"),
+        ("LOCK_LEASE", "5250ms"),
     ];
     let mut instances = fleet(&stage, 2, &settings).await;
     let doomed = instances.remove(0);

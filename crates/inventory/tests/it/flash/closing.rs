@@ -15,8 +15,8 @@ use crate::{
 
 /// The rows of a dead holder are free again after so long; a test holds rows for less.
 const SETTINGS: [(&str, &str); 5] = [
-    ("LOCK_LEASE", "2s"),
-    ("REQUEST_TIMEOUT", "2s"),
+    ("LOCK_LEASE", "2500ms"),
+    ("REQUEST_TIMEOUT", "2500ms"),
     ("LOCK_WAIT", "500ms"),
     ("DATABASE_ACQUIRE_TIMEOUT", "500ms"),
     ("STATEMENT_TIMEOUT", "1s"),
@@ -66,7 +66,7 @@ async fn unsold_units_come_back_once_after_a_kill_in_the_middle_and_with_two_tha
 async fn a_sale_that_can_not_be_closed_yet_does_not_hold_up_the_others() {
     let stage = Stage::start().await;
     // The end of `A` waits for its row for longer than `B` needs.
-    let instance = stage.serve(&[("STATEMENT_TIMEOUT", "7s")]).await;
+    let instance = stage.serve(&[("STATEMENT_TIMEOUT", "6500ms")]).await;
     for sku in ["A", "B"] {
         instance.put(sku, 10).await;
         open(&instance, sku, 6, 6).await;
