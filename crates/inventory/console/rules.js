@@ -87,7 +87,7 @@ export const RULES = [
     over: 0,
     value: (history) => history.rate("stockade_cache_requests_total", MIN5, (outcome) => outcome === "shed"),
     says: () => "Reads are refused, since as many loads from Postgres as are allowed are under way.",
-    todo: "Either Postgres is slow, or the cache misses more than it should. Raise DB_MAX_LOADS if Postgres is idle.",
+    todo: "Postgres is slow, or the cache misses too often. Keep DB_MAX_LOADS below DATABASE_MAX_CONNECTIONS.",
   },
   {
     alert: "SubscriptionDown",

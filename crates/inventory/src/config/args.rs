@@ -119,7 +119,7 @@ pub struct Args {
     #[arg(long, env = "SKU_FILTER", value_name = "WHETHER", default_value = "on")]
     pub(super) sku_filter: String,
 
-    /// How many loads from the database run at once.
+    /// How many loads from the database run at once. Keep it below DATABASE_MAX_CONNECTIONS.
     #[arg(long, env = "DB_MAX_LOADS", value_name = "N", default_value = "8")]
     pub(super) db_max_loads: String,
 

@@ -63,6 +63,7 @@ async fn serve(
     let config = Config::new(args)?;
     let exporter = Exporter::from_env().map_err(StartError::Traces)?;
     log::install(config.log_format, config.log_filter.clone(), &exporter);
+    warn_of_loads(&config);
     open_files::allow_for(config.connections.max.saturating_add(OPERATORS), config.database.max_connections);
     let mut signals = Signals::listen()?;
     let metrics = metrics::install()?;
@@ -115,6 +116,20 @@ async fn serve(
         exporter.shutdown(LAST).await;
     };
     Ok(unless_signalled_again(end, &mut signals).await)
+}
+
+/// Warns of settings under which reads alone can use every connection to the database.
+fn warn_of_loads(config: &Config) {
+    let (loads, connections) = (config.cache.max_loads, config.database.max_connections);
+    if u32::try_from(loads).is_ok_and(|loads| loads < connections) {
+        return;
+    }
+    tracing::warn!(
+        DB_MAX_LOADS = loads,
+        DATABASE_MAX_CONNECTIONS = connections,
+        "loads can take every connection to the database, and then no write gets one: lower DB_MAX_LOADS below \
+         DATABASE_MAX_CONNECTIONS, or raise the latter"
+    );
 }
 
 /// Waits for the end of the service, or for a second signal.

@@ -185,3 +185,13 @@ async fn a_database_that_gives_no_connection_is_named_with_the_cause() {
         assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
     }
 }
+
+#[tokio::test]
+async fn loads_that_can_take_every_connection_are_warned_of_at_the_start() {
+    let stage = Stage::start().await;
+    let log = async |loads: &str| stage.serve(&[("DB_MAX_LOADS", loads)]).await.log();
+    let (fine, warned) = (log("15").await, log("16").await);
+    assert!(!fine.contains("DATABASE_MAX_CONNECTIONS"), "{fine}");
+    let line = warned.lines().find(|line| line.contains("WARN") && line.contains("lower DB_MAX_LOADS")).expect(&warned);
+    assert!(line.contains("DB_MAX_LOADS=16") && line.contains("DATABASE_MAX_CONNECTIONS=16"), "{line}");
+}
