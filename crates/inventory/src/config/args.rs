@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(long, env = "ADMIN_TOKEN_FILE", value_name = "FILE")]
     pub(super) admin_token_file: Option<String>,
 
-    /// How long a request waits for its lock.
+    /// How long a request waits for its lock, and a statement for a row that another transaction has.
     #[arg(long, env = "LOCK_WAIT", value_name = "DURATION", default_value = "2s")]
     pub(super) lock_wait: String,
 
