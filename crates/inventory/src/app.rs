@@ -29,6 +29,9 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     /// The database.
     pub pg: PgPool,
+    /// The connection of the probes. If all others are in use, those of the other instances are too: an instance that
+    /// was not ready then would take the reads with it that memory and Redis can answer.
+    pub probes: PgPool,
     /// The locks.
     pub locks: Locks,
     /// Whether reads of one SKU share a lock. On a quorum of servers there are exclusive locks only.

@@ -83,6 +83,6 @@ pub(crate) async fn state(app: &App) -> Result<Ready, Problem> {
 }
 
 async fn schema(app: &App) -> Result<bool, Problem> {
-    let asked = tokio::time::timeout(LIMIT, db::schema::is_current(&app.pg)).await;
+    let asked = tokio::time::timeout(LIMIT, db::schema::is_current(&app.probes)).await;
     asked.map_or(Err(Problem::database_unavailable("it did not answer in time")), |current| Ok(current?))
 }

@@ -46,7 +46,8 @@ pub(super) struct Service {
 impl Service {
     /// Builds the service. Neither database nor Redis has to be reachable; a Redis that is reachable has to be fit.
     pub(super) async fn build(config: &Config) -> Result<Self, StartError> {
-        let pg = pool(&config.database);
+        let pg = pool(&config.database, config.database.max_connections);
+        let probes = pool(&config.database, 1);
         let lock_log = LockLog::default();
         let LockStore { locks, redis: lock_redis, shared_reads } = LockStore::connect(config, lock_log.clone()).await?;
         let cache_redis = if config.cache.has_own_redis {
@@ -72,6 +73,7 @@ impl Service {
         let attacks = lab.as_ref().map(|lab| attacks(config, &pg, lock_redis, &locks, lab)).transpose()?;
         let app = App::from(Shared {
             pg,
+            probes,
             locks,
             shared_reads,
             stocks,
@@ -125,10 +127,10 @@ fn attacks(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, lab: &Lab)
     Attacks::new(place).map_err(|_| StartError::LabOnCluster)
 }
 
-fn pool(database: &Database) -> PgPool {
+fn pool(database: &Database, connections: u32) -> PgPool {
     let options = db::connect::tested_when_idle(PgPoolOptions::new());
     db::connect::closed_when_silent(options, database.statement_timeout + SILENT)
-        .max_connections(database.max_connections)
+        .max_connections(connections)
         .acquire_timeout(database.acquire_timeout)
         .connect_lazy_with(database.options.clone())
 }

@@ -1,4 +1,4 @@
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::json;
 use stockade_testbed::RedisServer;
 
@@ -206,6 +206,26 @@ async fn counters_and_histograms_are_there_before_their_first_event() {
 }
 
 #[tokio::test]
+async fn an_instance_whose_connections_are_all_in_use_is_ready() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("DATABASE_MAX_CONNECTIONS", "2"), ("DB_MAX_LOADS", "1")]).await;
+    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("lock table stock").execute(&mut *held).await.unwrap();
+    let lists = async { tokio::join!(instance.get("/stock"), instance.get("/stock")) };
+    let ready = async {
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        until("all connections wait", async || stage.count(waiting).await == 2).await;
+        let ready = instance.get("/readyz").await;
+        held.rollback().await.unwrap();
+        ready
+    };
+    let (lists, ready) = tokio::join!(lists, ready);
+    assert_eq!(ready.status, 200, "{ready:?}");
+    assert_eq!((lists.0.status, lists.1.status), (StatusCode::OK, StatusCode::OK));
+}
+
+#[tokio::test]
 async fn readiness_names_what_is_missing_and_redis_never_fails_it() {
     let stage = Stage::bare().await;
     let cache = RedisServer::start().await.unwrap();
@@ -276,6 +296,6 @@ async fn the_pool_of_the_database_is_in_the_metrics() {
         until("the log names the reason", async || instance.log().contains("raise DATABASE_MAX_CONNECTIONS")).await;
         rows.rollback().await.unwrap();
     };
-    let (first, second, ()) = tokio::join!(instance.adjust("A", -1), instance.adjust("B", -1), look);
+    let (first, second, ()) = tokio::join!(instance.put("A", 9), instance.put("B", 9), look);
     assert_eq!((first.status.as_u16(), second.status.as_u16()), (200, 200), "{first:?} {second:?}");
 }

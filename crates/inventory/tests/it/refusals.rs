@@ -112,7 +112,7 @@ async fn without_a_free_connection_nothing_is_applied() {
     instance.put("A", 10).await;
     instance.put("B", 10).await;
     let row = stage.hold_row().await;
-    let busy = instance.adjust("A", -1);
+    let busy = instance.put("A", 9);
     let other = async {
         stage.until_one_waits_for_a_row().await;
         assert_refused(&instance.adjust("B", -1).await, 503, "database-unavailable");

@@ -44,9 +44,11 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(redis: &Redis) -> Result<Self, Failure> {
         let load = |sku: Sku| async { Ok::<_, Infallible>(stock(sku).ok()) };
+        // No path asks the database, so nobody connects.
+        let nowhere = PgPool::connect_lazy("postgres://127.0.0.1/none")?;
         let app = app(App::from(Shared {
-            // No path asks the database, so nobody connects.
-            pg: PgPool::connect_lazy("postgres://127.0.0.1/none")?,
+            pg: nowhere.clone(),
+            probes: nowhere,
             locks: Locks::builder().lease(LEASE).delegation_lease(LEASE).redis(redis),
             shared_reads: true,
             stocks: Cache::builder(redis).name("stock").under_locks().loader(load).build(),
