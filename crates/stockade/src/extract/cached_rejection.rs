@@ -41,8 +41,8 @@ pub enum CachedRejection<R> {
     },
 }
 
-/// A read that got no answer. It changed nothing. Only an invalidation can have an unknown effect, mostly after a
-/// commit.
+/// A read that got no answer. It changed nothing. Only an invalidation, or the change of a filter, can have an
+/// unknown effect, mostly after a commit.
 impl From<&CacheError> for Rejection {
     fn from(error: &CacheError) -> Self {
         match error {
@@ -53,8 +53,7 @@ impl From<&CacheError> for Rejection {
                 Self::new(Problem::DatabaseUnavailable).with_retry_after(*retry_after)
             }
             CacheError::ShuttingDown => Problem::ShuttingDown.into(),
-            CacheError::Unavailable(_) => Problem::OutcomeUnknown.into(),
-            CacheError::Filter(_) => Problem::StrictCacheUnavailable.into(),
+            CacheError::Unavailable(_) | CacheError::Filter(_) => Problem::OutcomeUnknown.into(),
             CacheError::Tag(_) | CacheError::Panicked | CacheError::NotInTransaction(_) => Problem::Internal.into(),
         }
     }
@@ -127,7 +126,7 @@ mod tests {
             (CacheError::ShuttingDown, Problem::ShuttingDown, Some(soon)),
             (CacheError::Key(KeyError::Empty), Problem::BadRequest, None),
             (CacheError::Panicked, Problem::Internal, None),
-            (CacheError::Filter(Arc::from(Box::from("frozen"))), Problem::StrictCacheUnavailable, Some(soon)),
+            (CacheError::Filter(Arc::from(Box::from("frozen"))), Problem::OutcomeUnknown, None),
             // An invalidation that Redis did not confirm, mostly after a commit.
             (CacheError::Unavailable(Arc::from(Box::from("frozen"))), Problem::OutcomeUnknown, None),
         ] {

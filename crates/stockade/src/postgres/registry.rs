@@ -7,6 +7,7 @@ use std::sync::{
 
 use parking_lot::Mutex;
 use sqlx::{PgPool, postgres::PgConnectOptions};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::{FenceError, install, wanted::Wanted};
@@ -20,7 +21,7 @@ const MAX_FLUSHED: usize = 65_536;
 static POOLS: LazyLock<Mutex<Vec<(Weak<PgConnectOptions>, Arc<PoolState>)>>> = LazyLock::new(Mutex::default);
 
 /// Shared by the transactions and the relay of one pool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PoolState {
     schema_checked: AtomicBool,
     /// Outbox rows whose invalidation was applied by the committer; `None` while no relay runs on this pool.
@@ -28,6 +29,9 @@ pub(super) struct PoolState {
     pub(super) wanted: Wanted,
     /// Tasks that no caller waits for.
     pub(super) tasks: TaskTracker,
+    /// The places of changes of group commits that wait for a row. Most connections stay for others while somebody holds
+    /// many rows.
+    pub(super) patient: Semaphore,
 }
 
 impl PoolState {
@@ -38,7 +42,13 @@ impl PoolState {
             return Arc::clone(state);
         }
         pools.retain(|(known, _)| known.strong_count() > 0);
-        let state = Arc::<Self>::default();
+        let state = Arc::new(Self {
+            schema_checked: AtomicBool::default(),
+            flushed: Mutex::default(),
+            wanted: Wanted::default(),
+            tasks: TaskTracker::default(),
+            patient: Semaphore::new((pool.options().get_max_connections() as usize / 4).max(1)),
+        });
         pools.push((Arc::downgrade(&options), Arc::clone(&state)));
         state
     }

@@ -2,10 +2,7 @@ use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use sqlx::PgPool;
-use tokio::{
-    runtime::Handle,
-    sync::{Semaphore, oneshot},
-};
+use tokio::{runtime::Handle, sync::oneshot};
 use tracing::Span;
 
 use super::{
@@ -30,7 +27,10 @@ use crate::{
 ///
 /// - All fences are claimed before anything is read, and a claim that is refused refuses its own change only.
 /// - If a change fails, or waits for a row for longer than 50 ms, its group is rolled back, and each of its changes is
-///   made in a transaction of its own. Changes whose rows somebody holds take a quarter of the connections at most.
+///   made in a transaction of its own. If that one waits as long, the change is made once more, and then waits as any
+///   transaction does. Such changes take a quarter of the pool's connections at most. One that gets none of these within
+///   two seconds fails as it did before.
+/// - If the database is silent for two minutes, the transaction is given up.
 /// - A change whose lock was lost while it waited, or whose request was answered as not applied, is not made.
 /// - If the database does not answer COMMIT, nobody knows whether the group was applied, and all of its callers get
 ///   [`CommitError::Unknown`].
@@ -77,10 +77,8 @@ impl<W: GroupWrite> GroupCommit<W> {
 
     pub(in crate::postgres) fn within(database: &PgPool, write: W, limits: Limits) -> Self {
         let (database, pool) = (database.clone(), PoolState::of(database));
-        // Most connections stay for others while somebody holds many rows.
-        let patient = Semaphore::new((database.options().get_max_connections() as usize / 4).max(1));
         let (queues, tally) = (Mutex::default(), Tally::default());
-        Self(Arc::new(Shared { database, pool, write, queues, limits, patient, tally }))
+        Self(Arc::new(Shared { database, pool, write, queues, limits, tally }))
     }
 
     /// Makes a change under an exclusive ownership, and returns once it is committed and the cached values are dropped.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use sqlx::PgPool;
 use tokio::{
     runtime::{Handle, Id},
-    sync::{Semaphore, oneshot},
+    sync::oneshot,
     time::timeout,
 };
 use tracing::Span;
@@ -33,13 +33,14 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 pub(in crate::postgres) struct Limits {
     /// How long a group keeps the next one from its place.
     pub(in crate::postgres) keeps_place: Duration,
-    /// How long a transaction may take. The limits of its statements are kept by the server, which may have vanished.
-    pub(in crate::postgres) transaction: Duration,
+    /// How long BEGIN, the statements, and COMMIT may take each. The limits of statements are kept by the server, which
+    /// may have vanished.
+    pub(in crate::postgres) step: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { keeps_place: PATIENCE, transaction: Duration::from_secs(60) }
+        Self { keeps_place: PATIENCE, step: Duration::from_secs(120) }
     }
 }
 
@@ -51,8 +52,6 @@ pub(super) struct Shared<W: GroupWrite> {
     /// A queue for the callers of each runtime, whose groups run there: another runtime may stand still, or end before.
     pub(super) queues: Mutex<HashMap<Id, Queue<W>>>,
     pub(super) limits: Limits,
-    /// The places of changes that wait for a row that another transaction holds.
-    pub(super) patient: Semaphore,
     pub(super) tally: Tally,
 }
 

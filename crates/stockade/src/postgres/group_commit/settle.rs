@@ -7,7 +7,7 @@ use tracing::Instrument;
 
 use super::{
     GroupWrite,
-    failure::Failure,
+    failure::{Failure, silence},
     queue::{Caller, Change, PATIENCE, Shared, Waiting},
 };
 use crate::{
@@ -17,6 +17,8 @@ use crate::{
 
 /// How many changes of a group that was taken apart are made at the same time.
 const APART: usize = 8;
+/// How long a change whose row somebody holds waits for its turn to wait for the row.
+const TURN: Duration = Duration::from_secs(2);
 
 impl<W: GroupWrite> Shared<W> {
     /// Writes the changes of a group, and answers its callers. A change that waits for its row is settled by a task of
@@ -24,22 +26,21 @@ impl<W: GroupWrite> Shared<W> {
     pub(super) async fn settle(self: &Arc<Self>, mut group: Vec<Waiting<W>>) {
         group.sort_by(|((one, _), _), ((other, _), _)| order(one.key()).cmp(&order(other.key())));
         let (changes, callers): (Vec<_>, Vec<_>) = group.into_iter().filter_map(still_wanted).unzip();
-        let began = Instant::now();
         let failure = match self.attempt(&changes, &callers, Some(PATIENCE)).await {
             Ok(written) => return self.answer(changes, callers, written),
             Err(failure) => failure,
         };
         let is_one = changes.len() == 1;
-        if failure.is_of_all() || is_one && began.elapsed() < PATIENCE {
+        if failure.is_of_all() || is_one && !failure.found_a_row_held() {
             return self.fail(callers, failure);
         }
-        self.tally.apart.count();
         let mut apart = changes.into_iter().zip(callers);
         if !is_one {
+            self.tally.apart.count();
             let alone = stream::iter(apart.map(|one| self.settle_alone(one)));
             alone.for_each_concurrent(APART, |settled| settled).await;
         } else if let Some(one) = apart.next() {
-            self.pool.tasks.spawn(Arc::clone(self).settle_patiently(one));
+            self.pool.tasks.spawn(Arc::clone(self).settle_patiently(one, failure));
         }
     }
 
@@ -49,9 +50,12 @@ impl<W: GroupWrite> Shared<W> {
 
     /// Makes a change whose row somebody holds, and waits for the row as long as any transaction. Few do so at a time:
     /// each keeps a connection.
-    async fn settle_patiently(self: Arc<Self>, one: Waiting<W>) {
-        let _place = self.patient.acquire().await;
+    async fn settle_patiently(self: Arc<Self>, one: Waiting<W>, failure: Failure<W>) {
+        let turn = timeout(TURN, self.pool.patient.acquire()).await;
         let Some((change, caller)) = still_wanted(one) else { return };
+        if turn.is_err() {
+            return self.fail(vec![caller], failure);
+        }
         match self.attempt(slice::from_ref(&change), slice::from_ref(&caller), None).await {
             Ok(written) => self.answer(vec![change], vec![caller], written),
             Err(failure) => self.fail(vec![caller], failure),
@@ -66,8 +70,8 @@ impl<W: GroupWrite> Shared<W> {
         patience: Option<Duration>,
     ) -> Result<Written<W>, Failure<W>> {
         let Some(first) = callers.first() else { return Ok(Written { answers: Vec::new(), heard_within: None }) };
-        let attempt = self.attempt_within_span(changes, callers, patience).instrument(first.span.clone());
-        let attempt = timeout(self.limits.transaction, attempt).await.unwrap_or_else(|_| Err(Failure::late()));
+        let attempt = self.attempt_within_span(changes, callers, patience);
+        let attempt = attempt.instrument(first.span.clone()).await;
         if attempt.is_ok() {
             self.tally.ok(changes.len());
         }
@@ -80,16 +84,15 @@ impl<W: GroupWrite> Shared<W> {
         callers: &[Caller<W>],
         patience: Option<Duration>,
     ) -> Result<Written<W>, Failure<W>> {
-        let tx = match changes {
-            [(fence, _)] => fence.begin_within(&self.database, patience).await,
-            _ => {
-                let fences = changes.iter().map(|(fence, _)| fence.clone()).collect();
-                Tx::under_all(&self.database, fences, patience).await
-            }
-        };
-        let mut tx = tx.map_err(WriteError::from)?;
+        let limit = self.limits.step;
+        let begun = timeout(limit, self.begin(changes, patience)).await;
+        let mut tx = begun.unwrap_or_else(|_| Err(FenceError::Sqlx(silence()))).map_err(WriteError::from)?;
         tx.routes = callers.iter().filter_map(|caller| caller.route.clone()).collect();
-        let written = self.write.write(&mut tx, changes).await.map_err(Failure::Write);
+        let began = Instant::now();
+        let written = match timeout(limit, self.write.write(&mut tx, changes)).await {
+            Ok(written) => written.map_err(|error| Failure::Write { error, waited: began.elapsed() >= PATIENCE }),
+            Err(_) => Err(WriteError::from(silence()).into()),
+        };
         let written = written.and_then(|answers| match answers.len() {
             many if many == changes.len() => Ok(answers),
             many => {
@@ -101,14 +104,24 @@ impl<W: GroupWrite> Shared<W> {
             // What the driver has ended can't be rolled back: the commit says so, and makes the invalidations.
             Err(failure) if tx.inner.is_in_transaction() => {
                 // Gives the rows back before the changes are made one by one. If it fails, the connection ends.
-                let _ = tx.rollback().await;
+                let _ = timeout(limit, tx.rollback()).await;
                 Err(failure)
             }
             written => {
-                let heard_within = tx.commit_and_tell().await.map_err(WriteError::from)?;
+                let committed = timeout(limit, tx.commit_and_tell()).await;
+                let committed = committed.unwrap_or_else(|_| Err(CommitError::Unknown(silence())));
+                let heard_within = committed.map_err(WriteError::from)?;
                 Ok(Written { answers: written?, heard_within })
             }
         }
+    }
+
+    async fn begin(&self, changes: &[Change<W>], patience: Option<Duration>) -> Result<Tx, FenceError> {
+        if let [(fence, _)] = changes {
+            return fence.begin_within(&self.database, patience).await;
+        }
+        let fences = changes.iter().map(|(fence, _)| fence.clone()).collect();
+        Tx::under_all(&self.database, fences, patience).await
     }
 
     /// Gives the callers their answers. A caller whose lock was lost before the cached values were dropped gets its

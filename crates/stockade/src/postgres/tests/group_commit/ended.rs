@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::timeout;
 
 use super::{
-    super::{Recorder, database},
+    super::database,
     world::{LONG, LOSES_ITS_TRANSACTION, World, patient},
 };
 use crate::postgres::{CommitError, FenceError, WriteError, group_commit::Limits};
@@ -82,28 +82,9 @@ async fn nobody_knows_of_any_change_of_a_group_whose_commit_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_cache_that_can_not_be_told_fails_a_group_once() {
-    let (_server, pool) = database().await;
-    let cache = Recorder { refuses_trust: true, ..Recorder::default() };
-    cache.down.store(true, Ordering::Release);
-    let world = World::telling(cache, pool, LONG).await;
-    let busy = world.busy().await;
-    let group = world.group().await;
-    world.open();
-    let [one, other] = busy.answers;
-    let [(_c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = group;
-    for answer in [one, other, of_c, of_d, of_e, of_f] {
-        let error = answer.await.unwrap().unwrap_err();
-        assert!(matches!(error, WriteError::Commit(CommitError::Announce(_))), "{error:?}");
-    }
-    world.begun(3).await;
-    assert_eq!(world.quantities().await, [10; 6]);
-}
-
-#[tokio::test]
 async fn a_database_that_vanishes_keeps_nobody_waiting_for_ever() {
     let (server, _) = database().await;
-    let limits = Limits { transaction: Duration::from_secs(1), ..LONG };
+    let limits = Limits { step: Duration::from_secs(1), ..LONG };
     let world = World::of(patient(&server, 4).await, limits).await;
     let (c, d) = (world.lock("c").await, world.lock("d").await);
     let begun = world.ask(&c, 1);
@@ -113,7 +94,7 @@ async fn a_database_that_vanishes_keeps_nobody_waiting_for_ever() {
     world.open();
     for answer in [begun, begins] {
         let error = timeout(Duration::from_secs(20), answer).await.unwrap().unwrap().unwrap_err();
-        assert_eq!(error.applied(), None, "{error:?}");
+        assert_eq!(error.applied(), Some(false), "{error:?}");
     }
     server.resume().unwrap();
     world.stand(0, 0).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use sqlx::query;
 use tokio::{
     runtime::Runtime,
@@ -137,15 +137,16 @@ async fn changes_that_wait_for_their_rows_leave_most_connections_to_others() {
         let answer = world.ask(&guard, 1);
         asked.push((guard, answer));
     }
-    // Each has found its row held: they wait for their turn, or for the row.
-    world.begun_at_least(SKUS.len()).await;
-    world.stand(0, 0).await;
-    let others = join_all((0..3).map(|_| timeout(Duration::from_secs(20), world.pool.acquire()))).await;
-    assert!(others.iter().all(|other| matches!(other, Ok(Ok(_)))), "{others:?}");
-    drop(others);
-    holder.rollback().await.unwrap();
-    for (_guard, answer) in asked {
-        soon(answer).await;
+    // Each has found its row held: one waits for it, and for each of the others its turn does not come.
+    let mut answers: FuturesUnordered<_> = asked.iter_mut().map(|(_guard, answer)| answer).collect();
+    for _ in 1..SKUS.len() {
+        let others = join_all((0..3).map(|_| timeout(Duration::from_secs(20), world.pool.acquire()))).await;
+        assert!(others.iter().all(|other| matches!(other, Ok(Ok(_)))), "{others:?}");
+        drop(others);
+        let error = timeout(Duration::from_secs(20), answers.next()).await.unwrap().unwrap().unwrap().unwrap_err();
+        assert_eq!(error.applied(), Some(false), "{error:?}");
     }
-    assert_eq!(world.quantities().await, [9; 6]);
+    holder.rollback().await.unwrap();
+    answers.next().await.unwrap().unwrap().unwrap();
+    assert_eq!(world.quantities().await.iter().sum::<i32>(), 59);
 }

@@ -30,12 +30,12 @@ pub(super) struct Take {
     /// Whether the next call panics.
     pub(super) panics: Arc<AtomicBool>,
     pub(super) stocks: Cache<Sku, i32>,
-    /// Another cache of them.
-    also: Invalidator,
+    /// A cache whose processes hear of a write a minute later.
+    slow: Invalidator,
 }
 
 /// Each is longer than any test.
-pub(super) const LONG: Limits = Limits { keeps_place: Duration::from_secs(60), transaction: Duration::from_secs(120) };
+pub(super) const LONG: Limits = Limits { keeps_place: Duration::from_secs(60), step: Duration::from_secs(120) };
 
 /// A change that gets no answer.
 pub(super) const NO_ANSWER: i32 = 0;
@@ -65,7 +65,7 @@ impl GroupWrite for Take {
             );
             let id = take.bind(sku).bind(units).fetch_one(&mut **tx).await?;
             tx.invalidate(&self.stocks, &Sku(sku));
-            tx.invalidate_key(self.also.clone(), fence.key().clone());
+            tx.invalidate_key(self.slow.clone(), fence.key().clone());
             answers.extend((*units != NO_ANSWER).then_some(id));
         }
         Ok(answers)
@@ -89,13 +89,7 @@ impl World {
         (postgres, Self::of(pool, LONG).await)
     }
 
-    /// With a cache whose processes hear of a write a minute later.
     pub(super) async fn of(pool: PgPool, limits: Limits) -> Self {
-        let slow = Recorder { heard_within: Some(Duration::from_secs(60)), ..Recorder::default() };
-        Self::telling(slow, pool, limits).await
-    }
-
-    pub(super) async fn telling(cache: Recorder, pool: PgPool, limits: Limits) -> Self {
         sqlx::raw_sql(
             "create table stock (sku text primary key, quantity int not null check (quantity >= 0));
              insert into stock select sku, 10 from unnest(array['a', 'b', 'c', 'd', 'e', 'f']) as known (sku)",
@@ -108,8 +102,9 @@ impl World {
             let from = from.clone();
             async move { query_scalar("select quantity from stock where sku = $1").bind(sku.0).fetch_optional(&from).await }
         };
+        let slow = Recorder { heard_within: Some(Duration::from_secs(60)), ..Recorder::default() };
         let take = Take {
-            also: Invalidator(Arc::new(cache)),
+            slow: Invalidator(Arc::new(slow)),
             gate: Arc::new(Semaphore::new(0)),
             begun: Arc::default(),
             panics: Arc::default(),
@@ -145,10 +140,6 @@ impl World {
     /// Waits until so many transactions have begun.
     pub(super) async fn begun(&self, count: usize) {
         until(async || self.take.begun.load(Ordering::Acquire) == count).await;
-    }
-
-    pub(super) async fn begun_at_least(&self, count: usize) {
-        until(async || self.take.begun.load(Ordering::Acquire) >= count).await;
     }
 
     /// Waits until so many changes wait while so many groups are under way.
