@@ -10,8 +10,9 @@ use sqlx::{
 use tokio::time::{Instant, sleep};
 
 /// How long a migration waits for a table that is in use, in milliseconds. Every write queues behind it for as long,
-/// so it is less than a write waits.
-const LOCK_TIMEOUT: u32 = 1_000;
+/// so it is less than a write waits. It is more than the second (`deadlock_timeout`) after which who waits for a table
+/// ends an autovacuum of it.
+const LOCK_TIMEOUT: u32 = 1_400;
 
 /// The pause after such a wait. Writes that queued go on in it.
 const PAUSE: Duration = Duration::from_secs(3);
@@ -28,15 +29,14 @@ const MIGRATIONS: [(i64, &str, &str); 7] = [
 ];
 
 /// The migrations of the service. The library brings its own schema.
-pub static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
+pub static MIGRATOR: LazyLock<Migrator> = LazyLock::new(migrator);
+
+fn migrator() -> Migrator {
     let migrations = MIGRATIONS.into_iter().map(|(version, description, sql)| {
         Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
     });
-    let mut migrator = Migrator::with_migrations(migrations.collect());
-    // After a rollback of the program the database has later migrations. The instances start on them, too.
-    migrator.set_ignore_missing(true);
-    migrator
-});
+    Migrator::with_migrations(migrations.collect())
+}
 
 /// Whether the newest migration has been applied, and the library's schema is there. One round trip; a missing table is
 /// an answer, not an error.
@@ -54,7 +54,12 @@ pub async fn is_current(pool: &PgPool) -> Result<bool, sqlx::Error> {
     .bind(stockade::postgres::SCHEMA_VERSION)
     .fetch_one(pool)
     .await;
-    match current {
+    unless_missing(current)
+}
+
+/// `false` if a table or its schema is missing.
+fn unless_missing(is: Result<bool, sqlx::Error>) -> Result<bool, sqlx::Error> {
+    match is {
         Err(sqlx::Error::Database(error)) if matches!(error.code().as_deref(), Some("42P01" | "3F000")) => Ok(false),
         other => other,
     }
@@ -77,7 +82,11 @@ pub async fn encoding(pool: &PgPool) -> Result<String, sqlx::Error> {
 /// [`MigrateError`].
 pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     stockade::postgres::install(pool).await.map_err(MigrateError::Execute)?;
-    MIGRATOR.run(pool).await
+    let first = "select exists (select from _sqlx_migrations where version = 1)";
+    let is_ours = unless_missing(sqlx::query_scalar(first).fetch_one(pool).await)?;
+    // After a rollback of the program the database has later migrations. The instances start on them, too. Those of
+    // another program, which has no first one or another, are refused.
+    migrator().set_ignore_missing(is_ours).run(pool).await
 }
 
 /// The options of a session for [`migrate_beside_others`].

@@ -7,9 +7,9 @@ use crate::stage::{Answer, Instance, Stage, until};
 
 const SKUS: [&str; 8] = ["A", "B", "C", "D", "E", "F", "G", "H"];
 
-/// One adjustment of each SKU, all at once. Returns the answers to those that were not made.
-async fn adjust_all(instance: &Instance) -> Vec<Answer> {
-    let answers = join_all(SKUS.map(|sku| instance.adjust(sku, 1))).await;
+/// A write of each SKU, all at once. Returns the answers to those that were not made.
+async fn put_all(instance: &Instance) -> Vec<Answer> {
+    let answers = join_all(SKUS.map(|sku| instance.put(sku, 2))).await;
     answers.into_iter().filter(|answer| answer.status != StatusCode::OK).collect()
 }
 
@@ -29,15 +29,15 @@ async fn connections_that_the_database_closed_while_they_were_idle_fail_no_reque
     for sku in SKUS {
         assert_eq!(instance.put(sku, 1).await.status, StatusCode::CREATED);
     }
-    // While the table is locked each adjustment needs a connection of its own.
+    // While the table is locked each write needs a connection of its own.
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("lock table stock").execute(&mut *held).await.unwrap();
-    let (adjusted, ()) = tokio::join!(adjust_all(&instance), async {
+    let (refused, ()) = tokio::join!(put_all(&instance), async {
         let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
         until("all wait", async || stage.count(waiting).await == 8).await;
         held.rollback().await.unwrap();
     });
-    assert!(adjusted.is_empty(), "{adjusted:?}");
+    assert!(refused.is_empty(), "{refused:?}");
 
     // A connection that was in use within the last 10 ms is not tested before its next use. The service's own work uses
     // some, so the service is stopped. An answer that it reads only when it goes on would count as a use at that moment.
@@ -60,6 +60,6 @@ async fn connections_that_the_database_closed_while_they_were_idle_fail_no_reque
     })
     .await;
     instance.thaw();
-    let refused = adjust_all(&instance).await;
+    let refused = put_all(&instance).await;
     assert!(refused.is_empty(), "{refused:?}");
 }

@@ -208,7 +208,15 @@ async fn counters_and_histograms_are_there_before_their_first_event() {
 #[tokio::test]
 async fn an_instance_whose_connections_are_all_in_use_is_ready() {
     let stage = Stage::start().await;
-    let instance = stage.serve(&[("DATABASE_MAX_CONNECTIONS", "2"), ("DB_MAX_LOADS", "1")]).await;
+    let settings = [
+        ("DATABASE_MAX_CONNECTIONS", "2"),
+        ("DB_MAX_LOADS", "1"),
+        ("LOCK_WAIT", "10s"),
+        ("STATEMENT_TIMEOUT", "12s"),
+        ("REQUEST_TIMEOUT", "24s"),
+        ("LOCK_LEASE", "24s"),
+    ];
+    let instance = stage.serve(&settings).await;
     until("it is ready", async || instance.get("/readyz").await.status == 200).await;
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("lock table stock").execute(&mut *held).await.unwrap();
