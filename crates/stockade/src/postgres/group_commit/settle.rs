@@ -103,8 +103,10 @@ impl<W: GroupWrite> Shared<W> {
         match written {
             // What the driver has ended can't be rolled back: the commit says so, and makes the invalidations.
             Err(failure) if tx.inner.is_in_transaction() => {
-                // Gives the rows back before the changes are made one by one. If it fails, the connection ends.
-                let _ = timeout(limit, tx.rollback()).await;
+                if !failure.is_of_all() {
+                    // Gives the rows back before the changes are made one by one. If it fails, the connection ends.
+                    let _ = timeout(limit, tx.rollback()).await;
+                }
                 Err(failure)
             }
             written => {
