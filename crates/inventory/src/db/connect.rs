@@ -61,8 +61,8 @@ pub fn tested_when_idle(options: PgPoolOptions) -> PgPoolOptions {
 }
 
 /// Closes a connection that comes back while a statement or a rollback is under way, unless the server ends that within
-/// `limit`. A connection with nothing under way costs nothing here. After a transaction there is a rollback, whose answer
-/// is waited for: a round trip more before the connection is free, and none for the request.
+/// `limit`. A connection with nothing under way costs nothing here. After a transaction there is a rollback, whose
+/// answer is waited for: a round trip more before the connection is free, and none for the request.
 ///
 /// The pool then waits for a sign of life without a limit. From a server that vanished during a statement none comes,
 /// and the connection would keep its place in the pool until TCP gives up.

@@ -28,12 +28,13 @@ use crate::{
 /// - All fences are claimed before anything is read, and a claim that is refused refuses its own change only.
 /// - If a change fails, or waits for a row for longer than 50 ms, its group is rolled back, and each of its changes is
 ///   made in a transaction of its own. If that one waits as long, the change is made once more, and then waits as any
-///   transaction does. Such changes take a quarter of the pool's connections at most. One that gets none of these within
-///   two seconds fails as it did before.
+///   transaction does. An error of [`GroupWrite::write`] after 50 ms counts as such a wait. Those made once more take a
+///   quarter of the pool's connections at most. One that gets none of these within two seconds fails as it did before.
 /// - If the database is silent for two minutes, the transaction is given up.
 /// - A change whose lock was lost while it waited, or whose request was answered as not applied, is not made.
 /// - If the database does not answer COMMIT, nobody knows whether the group was applied, and all of its callers get
-///   [`CommitError::Unknown`].
+///   [`CommitError::Unknown`]. So do they if a change panics. If a savepoint of a change ends the transaction, all get
+///   [`CommitError::Ended`].
 ///
 /// The caller keeps the lock until it has its answer. Cheap to clone.
 ///

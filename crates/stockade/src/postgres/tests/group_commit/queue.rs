@@ -75,19 +75,17 @@ async fn a_change_that_finds_the_queue_full_has_a_transaction_of_its_own() {
 }
 
 #[tokio::test]
-async fn rows_that_somebody_holds_keep_no_other_group_waiting() {
-    let (server, _) = database().await;
-    let world = World::of(patient(&server, 10).await, Limits { keeps_place: Duration::from_millis(50), ..LONG }).await;
-    world.open();
-    let mut holder = world.pool.begin().await.unwrap();
-    query("select from stock where sku in ('a', 'b') for update").execute(&mut *holder).await.unwrap();
+async fn a_group_that_takes_long_keeps_no_other_waiting() {
+    let (_server, pool) = database().await;
+    let world = World::of(pool, Limits { keeps_place: Duration::from_millis(50), ..LONG }).await;
     let busy = world.busy().await;
-    for (_guard, answer) in world.ask_for_four(1).await {
-        soon(answer).await;
-    }
-    holder.rollback().await.unwrap();
+    let c = world.lock("c").await;
+    let third = world.ask(&c, 1);
+    world.begun(3).await;
+    world.open();
+    third.await.unwrap().unwrap();
     busy.end().await;
-    assert_eq!(world.quantities().await, [9; 6]);
+    assert_eq!(world.quantities().await, [9, 9, 9, 10, 10, 10]);
 }
 
 #[test]
@@ -126,9 +124,9 @@ fn a_runtime_that_stands_still_or_ends_keeps_no_other_waiting() {
 
 #[tokio::test]
 async fn changes_that_wait_for_their_rows_leave_most_connections_to_others() {
-    let (server, pool) = database().await;
+    let (server, _) = database().await;
     let world = World::of(patient(&server, 4).await, LONG).await;
-    let mut holder = pool.begin().await.unwrap();
+    let mut holder = patient(&server, 1).await.begin().await.unwrap();
     query("select from stock for update").execute(&mut *holder).await.unwrap();
     world.open();
     let mut asked = Vec::new();
