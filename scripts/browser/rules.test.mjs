@@ -97,6 +97,7 @@ test("an instance that is well breaks no rule: at its first snapshot, with traff
 test("reservations that wait for a moment, or behind others that are stored, do not stand still", () => {
   const waiting = { inventory_flash_stream_entries: { "": 9 } };
   assert.deepEqual(told(history(snapshot(1000), snapshot(1059, waiting), snapshot(1060, waiting))), []);
+  assert.deepEqual(told(history(snapshot(1000, waiting), snapshot(1030), snapshot(1060, waiting))), [], "those before were stored");
   assert.deepEqual(told(history(snapshot(1059, waiting), snapshot(1060, waiting))), [], "the page was just opened");
   assert.deepEqual(after({ ...waiting, inventory_flash_entries_total: { stored: 6, dead: 0, rejected: 0 } }), []);
   const both = combine(["a:1", "b:1"].map((name) => [name, snapshot(1060, waiting)]));

@@ -117,7 +117,7 @@ pub async fn update(
     change(connection, SQL, sku, quantity, line).await
 }
 
-/// Does what [`update`] does, for several SKUs. Each comes once. Returns their stock, in any order. A SKU that has no row
+/// Does what [`update`] does, for several SKUs. Each comes once. Returns their stock, in any order. A SKU without a row
 /// is left out.
 ///
 /// # Errors

@@ -49,3 +49,21 @@ async fn connections_that_fell_silent_under_requests_that_were_dropped_come_back
     until("there are connections again", async || instance.get("/stock").await.status == 200).await;
     signal(&silenced, Signal::CONT);
 }
+
+#[tokio::test]
+async fn a_connection_whose_transaction_ends_is_kept() {
+    let stage = Stage::start().await;
+    let url = format!("{}?application_name=service", stage.database_url);
+    let instance =
+        stage.serve(&[("DATABASE_URL", &url), ("DATABASE_MAX_CONNECTIONS", "1"), ("DB_MAX_LOADS", "1")]).await;
+    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
+    let sessions = "select coalesce(array_agg(pid order by pid), '{}') from pg_stat_activity
+        where application_name = 'service'";
+    let sessions = async || sqlx::query_scalar::<_, Vec<i32>>(sessions).fetch_one(&stage.pool).await.unwrap();
+    instance.put("A", 1).await;
+    let before = sessions().await;
+    for quantity in 2..12 {
+        assert_eq!(instance.put("A", quantity).await.status, 200);
+    }
+    assert_eq!(sessions().await, before);
+}

@@ -36,6 +36,19 @@ async fn a_database_of_a_later_version_of_the_program_is_up_to_date() {
 }
 
 #[tokio::test]
+async fn the_database_of_another_program_is_refused() {
+    let stage = Stage::start().await;
+    // That of another program has migrations as well, and none of them is the first one here.
+    execute(&stage.pool, "delete from _sqlx_migrations").await;
+    let other = "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+        values (20240101, 'other', true, '', 0)";
+    execute(&stage.pool, other).await;
+    let (status, output) = stage.run("migrate", &[]).await;
+    assert!(!status.success() && output.contains("20240101"), "{output}");
+    assert_eq!(stage.count("select count(*) from _sqlx_migrations").await, 1);
+}
+
+#[tokio::test]
 async fn a_migration_behind_a_backup_lets_writes_pass_and_ends_after_it() {
     let stage = Stage::start().await;
     execute(&stage.pool, "update stockade.schema_version set version = 1").await;

@@ -4,6 +4,16 @@ use stockade_testbed::RedisServer;
 
 use crate::stage::{Answer, Stage, until};
 
+/// Statements that wait for a row or a table hold both connections for as long as a test needs.
+const TWO_CONNECTIONS: [(&str, &str); 6] = [
+    ("DATABASE_MAX_CONNECTIONS", "2"),
+    ("DATABASE_ACQUIRE_TIMEOUT", "1s"),
+    ("LOCK_WAIT", "10s"),
+    ("STATEMENT_TIMEOUT", "12s"),
+    ("REQUEST_TIMEOUT", "24s"),
+    ("LOCK_LEASE", "24s"),
+];
+
 #[tokio::test]
 async fn admin_routes_want_the_token_and_without_one_there_are_none() {
     let stage = Stage::start().await;
@@ -208,15 +218,7 @@ async fn counters_and_histograms_are_there_before_their_first_event() {
 #[tokio::test]
 async fn an_instance_whose_connections_are_all_in_use_is_ready() {
     let stage = Stage::start().await;
-    let settings = [
-        ("DATABASE_MAX_CONNECTIONS", "2"),
-        ("DB_MAX_LOADS", "1"),
-        ("LOCK_WAIT", "10s"),
-        ("STATEMENT_TIMEOUT", "12s"),
-        ("REQUEST_TIMEOUT", "24s"),
-        ("LOCK_LEASE", "24s"),
-    ];
-    let instance = stage.serve(&settings).await;
+    let instance = stage.serve(&TWO_CONNECTIONS).await;
     until("it is ready", async || instance.get("/readyz").await.status == 200).await;
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("lock table stock").execute(&mut *held).await.unwrap();
@@ -277,15 +279,7 @@ async fn readiness_names_what_is_missing_and_redis_never_fails_it() {
 #[tokio::test]
 async fn the_pool_of_the_database_is_in_the_metrics() {
     let stage = Stage::start().await;
-    let settings = [
-        ("DATABASE_MAX_CONNECTIONS", "2"),
-        ("DATABASE_ACQUIRE_TIMEOUT", "1s"),
-        ("LOCK_WAIT", "10s"),
-        ("STATEMENT_TIMEOUT", "12s"),
-        ("REQUEST_TIMEOUT", "24s"),
-        ("LOCK_LEASE", "24s"),
-    ];
-    let instance = stage.serve(&settings).await;
+    let instance = stage.serve(&TWO_CONNECTIONS).await;
     for sku in ["A", "B"] {
         instance.put(sku, 10).await;
     }

@@ -29,8 +29,8 @@ pub(super) struct PoolState {
     pub(super) wanted: Wanted,
     /// Tasks that no caller waits for.
     pub(super) tasks: TaskTracker,
-    /// The places of changes of group commits that wait for a row. Most connections stay for others while somebody holds
-    /// many rows.
+    /// The places of changes of group commits that wait for a row. While somebody holds many rows, most connections stay
+    /// for others.
     pub(super) patient: Semaphore,
 }
 

@@ -57,9 +57,9 @@
 //! is dropped; a write goes on to its end under its own limit. `CatchPanic` belongs outside of both.
 //!
 //! Of two layers that lock the *same* resource for one request, the inner one would wait for the outer one. The request
-//! is refused at once with 500, and the log names both routes. A layer sees only other layers of the same request. If a
-//! handler acquires the resource by [`Locks`](crate::Locks), or sends a request of its own to a route that locks it, the
-//! second acquire waits for the first until it times out: use the [`Fence`](crate::Fence) of the route.
+//! is refused at once with 500, and the log names both routes. A layer sees only other layers of the same request. A
+//! handler may acquire the resource by [`Locks`](crate::Locks), or send a request of its own to a route that locks it.
+//! This second acquire waits for the first until it times out: use the [`Fence`](crate::Fence) of the route.
 //!
 //! Two layers may lock two resources. The handler then keeps both locks to its end, also if the layer further out has
 //! ended before, as a read does whose client has gone. It ends by the earlier of the two longest holds.

@@ -181,9 +181,10 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// background and stores its value; it keeps its lease and its place among the [`Limits`], and ends at
     /// [`CacheBuilder::load_timeout`] or with a shutdown.
     ///
-    /// Default: a read waits for its load, and before that for loads of other processes, of which some may have died.
-    /// This takes at most twice [`CacheBuilder::lease`] and two and a half times [`CacheBuilder::load_timeout`]: 13 s
-    /// with the defaults. A read that came too late for the answer, because a write came in between, waits once more.
+    /// Default: no limit of its own. A read waits for its load, and for those of other processes before it. One that
+    /// died keeps its place for a [`CacheBuilder::lease`]. In all this takes two leases and two and a half
+    /// [`CacheBuilder::load_timeout`] at most: 13 s with the defaults. If a write voids the answer, the read waits once
+    /// more.
     pub fn hard_timeout(self, wait: Duration) -> Self {
         Self { hard_timeout: Some(wait), ..self }
     }

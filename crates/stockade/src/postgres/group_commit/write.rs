@@ -15,8 +15,8 @@ pub trait GroupWrite: Send + Sync + 'static {
     /// answer says so.
     ///
     /// After an error nothing is applied. If it was of several changes, each is then made once more in a transaction of
-    /// its own, so an error of one change is the error of that one only. A change whose error came after 50 ms or more,
-    /// as that of a row which somebody holds does, is made once more, too. The call must therefore do nothing beyond the
+    /// its own, so an error of one change is the error of that one only. A change whose error came after 50 ms or more
+    /// is made once more, too, because its row may have been held. The call must therefore do nothing beyond the
     /// transaction. If none of the changes is to be applied, say so by [`Tx::apply_nothing`].
     fn write(
         &self,

@@ -81,12 +81,7 @@ async fn a_row_that_somebody_holds_keeps_only_its_own_change_waiting() {
 async fn a_change_that_may_not_be_committed_any_more_keeps_no_other_from_it() {
     for how in ["answered", "downgraded"] {
         let (_server, world) = World::start().await;
-        let busy = world.busy().await;
-        let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
-        // The busy ones end, and the group has begun when its first change is ruled out.
-        world.take.gate.add_permits(2);
-        busy.end().await;
-        world.begun(3).await;
+        let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group_under_way().await;
         let _reader = if how == "downgraded" {
             Some(c.downgrade().await.unwrap())
         } else {
@@ -129,11 +124,7 @@ async fn a_change_that_is_ruled_out_while_it_waits_does_not_split_its_group() {
 #[tokio::test]
 async fn a_lock_that_is_lost_before_the_commit_delays_its_own_answer_only() {
     let (_server, world) = World::start().await;
-    let busy = world.busy().await;
-    let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group().await;
-    world.take.gate.add_permits(2);
-    busy.end().await;
-    world.begun(3).await;
+    let [(c, of_c), (_d, of_d), (_e, of_e), (_f, of_f)] = world.group_under_way().await;
     world.locks.force_release("stock:c", Force::Now).await.unwrap();
     until(async || !c.fence().is_held()).await;
     world.open();

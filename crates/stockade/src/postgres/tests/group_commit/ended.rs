@@ -27,10 +27,7 @@ async fn a_group_that_lost_its_transaction_is_not_made_again() {
 #[tokio::test]
 async fn a_panic_is_the_end_of_its_group_and_of_no_other() {
     let (_server, world) = World::start().await;
-    let busy = world.busy().await;
-    let group = world.group().await;
-    world.take.gate.add_permits(2);
-    busy.end().await;
+    let group = world.group_under_way().await;
     world.take.panics.store(true, Ordering::Release);
     world.open();
     for (_guard, answer) in group {
@@ -60,10 +57,7 @@ async fn a_group_without_a_connection_fails_at_once() {
 #[tokio::test]
 async fn nobody_knows_of_any_change_of_a_group_whose_commit_is_not_answered() {
     let (_server, world) = World::start().await;
-    let busy = world.busy().await;
-    let group = world.group().await;
-    world.take.gate.add_permits(2);
-    busy.end().await;
+    let group = world.group_under_way().await;
     sqlx::raw_sql(
         "create function cut() returns trigger language plpgsql as
              $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;

@@ -137,6 +137,16 @@ impl World {
         Busy { _guards: guards, answers }
     }
 
+    /// [`World::group`], once its transaction has begun and no other is under way. It waits at the gate.
+    pub(super) async fn group_under_way(&self) -> [(Guard, Answer); 4] {
+        let busy = self.busy().await;
+        let group = self.group().await;
+        self.take.gate.add_permits(2);
+        busy.end().await;
+        self.begun(3).await;
+        group
+    }
+
     /// Waits until so many transactions have begun.
     pub(super) async fn begun(&self, count: usize) {
         until(async || self.take.begun.load(Ordering::Acquire) == count).await;

@@ -15,8 +15,8 @@ use super::{fuzz_state::FuzzState, messages::Messages};
 
 const FUZZERS: u64 = 4;
 
-/// The cases that must occur often, so that none passes by chance: a call, its reply and the reason. The calls go on until
-/// each has occurred.
+/// The cases that must occur often, so that none passes by chance: a call, its reply and the reason. The calls go on
+/// until each has.
 const ANSWERS: &[&str] = &[
     "lease BYPASS",
     "lease BYPASS its value can't be stored",

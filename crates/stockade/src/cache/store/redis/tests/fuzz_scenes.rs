@@ -41,7 +41,8 @@ impl FuzzState {
         (token.clone(), Operation::Lease { token, lease, process, early, content: false, longest, run, known })
     }
 
-    /// A value is loaded anew before it ends, perhaps it becomes outdated, and somebody asks for it during that load.
+    /// A value is loaded again before it expires. In most cases it becomes outdated meanwhile. Then somebody asks for
+    /// it, while the load goes on.
     fn ask_during_an_early_load(&mut self, place: usize) -> Vec<(usize, Operation)> {
         let run = self.run();
         let (token, first) = self.lease(place, false, &run);
