@@ -62,6 +62,7 @@ async fn a_connection_whose_transaction_ends_is_kept() {
     let sessions = async || sqlx::query_scalar::<_, Vec<i32>>(sessions).fetch_one(&stage.pool).await.unwrap();
     instance.put("A", 1).await;
     let before = sessions().await;
+    assert_eq!(before.len(), 2, "that of requests, and that of the probes");
     for quantity in 2..12 {
         assert_eq!(instance.put("A", quantity).await.status, 200);
     }
