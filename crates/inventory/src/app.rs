@@ -18,6 +18,7 @@ use crate::{
     domain::{Sku, Stock},
     flash::Flash,
     lab::Lab,
+    probe::Probe,
 };
 
 /// The state of the service. The router clones it several times for each request, so a clone is one count.
@@ -29,9 +30,8 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     /// The database.
     pub pg: PgPool,
-    /// The connection of the probes. If all others are in use, those of the other instances are too: an instance that
-    /// was not ready then would take the reads with it that memory and Redis can answer.
-    pub probes: PgPool,
+    /// What probes ask of the database.
+    pub probe: Probe,
     /// The locks.
     pub locks: Locks,
     /// Whether reads of one SKU share a lock. On a quorum of servers there are exclusive locks only.

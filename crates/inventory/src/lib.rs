@@ -19,6 +19,7 @@ pub mod metrics;
 mod millis;
 pub mod ops;
 pub mod orders;
+pub mod probe;
 pub mod replay;
 pub mod seed;
 pub mod serve;

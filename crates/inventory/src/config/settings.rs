@@ -121,7 +121,7 @@ impl Config {
         let admin_token = found.note(admin_token(args));
         let connections = connections(args, found);
         let idempotency_ttl = found.note(duration("IDEMPOTENCY_TTL", &args.idempotency_ttl, SECOND..=366 * DAY));
-        let flash = flash(args, found);
+        let flash = flash(args, budget, found);
         let lab = found.note(on_or_off("LAB", &args.lab));
         let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
         let log_format = found.note(either("LOG_FORMAT", &args.log_format, formats));
@@ -218,10 +218,10 @@ fn admin_token(args: &Args) -> Result<Option<Secret>, ConfigError> {
     Ok(token)
 }
 
-fn flash(args: &Args, found: &mut Findings) -> Option<FlashSettings> {
+fn flash(args: &Args, budget: Option<Budget>, found: &mut Findings) -> Option<FlashSettings> {
     let durable = found.note(on_or_off("FLASH_DURABLE", &args.flash_durable));
     let backlog = found.note(number("FLASH_BACKLOG", &args.flash_backlog, 1..=1_000_000));
-    Some(FlashSettings { durable: durable?, backlog: backlog? })
+    Some(FlashSettings { durable: durable?, backlog: backlog?, database_timeout: budget?.request })
 }
 
 fn log_filter(text: &str) -> Result<Targets, ConfigError> {

@@ -70,11 +70,24 @@ pub fn tested_when_idle(options: PgPoolOptions) -> PgPoolOptions {
 pub fn closed_when_silent(options: PgPoolOptions, limit: Duration) -> PgPoolOptions {
     options.after_release(move |connection, _| {
         Box::pin(async move {
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no end of a statement within {limit:?}"));
-            tokio::time::timeout(limit, connection.flush()).await.map_err(late)??;
+            answered(limit, connection.flush()).await?;
             Ok(true)
         })
     })
+}
+
+/// Waits for the database at most for `limit`.
+///
+/// # Errors
+///
+/// Those of `asked`, and an I/O error when the time is up. Whether the database does what it was asked for is unknown
+/// then.
+pub async fn answered<T, E: From<sqlx::Error>>(
+    limit: Duration,
+    asked: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {limit:?}"));
+    tokio::time::timeout(limit, asked).await.map_err(late).map_err(sqlx::Error::from)?
 }
 
 /// A pool of one connection, for a command that does one thing.
@@ -106,9 +119,7 @@ pub async fn look(pool: &PgPool, options: &PgConnectOptions) -> Result<(), Conne
 
 /// Makes a connection and closes it.
 async fn ask(options: &PgConnectOptions) -> Result<(), ConnectError> {
-    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {LIMIT:?}"));
-    let asked =
-        async { tokio::time::timeout(LIMIT, PgConnection::connect_with(options)).await.map_err(late)??.close().await };
+    let asked = async { answered(LIMIT, PgConnection::connect_with(options)).await?.close().await };
     asked.await.map_err(|source: sqlx::Error| ConnectError::Refused { place: place(options), source })
 }
 

@@ -1,6 +1,6 @@
 //! The table `flash_dead_letter`.
 
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::PgExecutor;
 
 use crate::domain::Sku;
 
@@ -24,12 +24,8 @@ pub struct DeadLetter<'a> {
 
 /// Keeps a letter, once for each entry, and drops the oldest beyond the newest 1,000. It replaces the letter of another
 /// entry with the same id: a stream that was lost may give its ids again.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.insert"))]
-pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> Result<(), sqlx::Error> {
+pub async fn insert(executor: impl PgExecutor<'_>, letter: &DeadLetter<'_>) -> Result<(), sqlx::Error> {
     sqlx::query(
         "with dropped as (
              delete from flash_dead_letter
@@ -46,16 +42,12 @@ pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> R
     .bind(letter.fields)
     .bind(letter.error)
     .bind(KEPT)
-    .execute(connection)
+    .execute(executor)
     .await?;
     Ok(())
 }
 
 /// Whether there is a dead letter for the reservation `id`.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.has"))]
 pub async fn has(executor: impl PgExecutor<'_>, reservation: &str) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("select exists (select from flash_dead_letter where reservation = $1)")

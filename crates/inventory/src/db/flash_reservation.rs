@@ -62,10 +62,6 @@ impl FromRow<'_, PgRow> for Stored {
 }
 
 /// The decision about each of these ids that has a row.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.known"))]
 pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMap<String, Decided>, sqlx::Error> {
     let rows: Vec<(String, bool, i64)> =
@@ -77,10 +73,6 @@ pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMa
 }
 
 /// The reservation `id` of a sale of `sku`.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku, id: &str) -> Result<Option<Stored>, sqlx::Error> {
     sqlx::query_as(
@@ -94,10 +86,6 @@ pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku, id: &str) -> Result<
 }
 
 /// At most `limit` reservations of a sale that are stored and whose ids come after `after`, by id.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.page"))]
 pub async fn page(
     executor: impl PgExecutor<'_>,
@@ -118,10 +106,6 @@ pub async fn page(
 
 /// Stores all of these and counts their units, or none: the sale must not be closed, and must have their units left.
 /// Returns whether they are stored. None of them may be stored before; a rejected one becomes stored.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.store"))]
 pub async fn store(
     connection: &mut PgConnection,
@@ -156,10 +140,6 @@ pub async fn store(
 }
 
 /// Marks these as rejected under their generation, each id once. A stored reservation stays stored.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.reject"))]
 pub async fn reject(
     connection: &mut PgConnection,

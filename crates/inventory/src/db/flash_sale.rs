@@ -37,10 +37,6 @@ macro_rules! sale {
 }
 
 /// Opens a sale of `sku`. Another sale of it must not be open.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.insert"))]
 pub async fn insert(
     connection: &mut PgConnection,
@@ -61,10 +57,6 @@ pub async fn insert(
 }
 
 /// The newest sale of `sku`.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.newest"))]
 pub async fn newest(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sale>, sqlx::Error> {
     const SQL: &str = sale!("select", "from flash_sale where sku = $1 order by id desc limit 1");
@@ -83,10 +75,6 @@ pub async fn find(executor: impl PgExecutor<'_>, id: SaleId) -> Result<Sale, sql
 }
 
 /// All sales that are not closed, oldest first.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.unclosed"))]
 pub async fn unclosed(executor: impl PgExecutor<'_>) -> Result<Vec<Sale>, sqlx::Error> {
     const SQL: &str = sale!("select", "from flash_sale where closed_at is null order by id");
@@ -94,10 +82,6 @@ pub async fn unclosed(executor: impl PgExecutor<'_>) -> Result<Vec<Sale>, sqlx::
 }
 
 /// Begins to close the open sale of `sku`, and returns the sale. It also returns a sale that is closing already.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.begin_closing"))]
 pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sale>, sqlx::Error> {
     const SQL: &str = sale!("update flash_sale set closing = true where sku = $1 and closed_at is null returning", "");
@@ -105,10 +89,6 @@ pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<O
 }
 
 /// Begins to close an open sale. Returns whether it was open.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.close_again"))]
 pub async fn close_again(executor: impl PgExecutor<'_>, id: SaleId) -> Result<bool, sqlx::Error> {
     sqlx::query("update flash_sale set closing = true where id = $1 and not closing and closed_at is null")
@@ -119,10 +99,6 @@ pub async fn close_again(executor: impl PgExecutor<'_>, id: SaleId) -> Result<bo
 }
 
 /// Closes a sale that is closing; `None` when somebody else has closed it.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.close"))]
 pub async fn close(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sale>, sqlx::Error> {
     const SQL: &str =
@@ -132,10 +108,6 @@ pub async fn close(connection: &mut PgConnection, id: SaleId) -> Result<Option<S
 
 /// The sale as it is, its row locked until the end of the transaction: statements after this one see everything that
 /// was stored before.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.lock"))]
 pub async fn lock(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sale>, sqlx::Error> {
     const SQL: &str = sale!("select", "from flash_sale where id = $1 for update");
@@ -147,13 +119,9 @@ pub async fn lock(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sa
 ///
 /// It comes after `last` too, the generation of the last counter. If Postgres has lost that one, reservations were
 /// rejected under it, and a second counter with its number would believe these rejections.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.next_generation"))]
 pub async fn next_generation(
-    connection: &mut PgConnection,
+    executor: impl PgExecutor<'_>,
     sale: &Sale,
     last: i64,
 ) -> Result<Option<Sale>, sqlx::Error> {
@@ -163,5 +131,5 @@ pub async fn next_generation(
          returning",
         ""
     );
-    sqlx::query_as(SQL).bind(sale.id.0).bind(sale.generation).bind(last).fetch_optional(connection).await
+    sqlx::query_as(SQL).bind(sale.id.0).bind(sale.generation).bind(last).fetch_optional(executor).await
 }

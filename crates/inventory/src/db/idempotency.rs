@@ -24,10 +24,6 @@ pub struct Stored {
 }
 
 /// The answers kept under these keys that have not expired, by key.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.find"))]
 pub async fn find(connection: &mut PgConnection, keys: &[&str]) -> Result<HashMap<String, Stored>, sqlx::Error> {
     let rows = sqlx::query(
@@ -80,10 +76,6 @@ pub async fn insert(
 }
 
 /// Removes at most `limit` answers that have expired. Returns how many.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.sweep"))]
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     // Rows that another instance sweeps, or that are being overwritten, are left alone.

@@ -1,5 +1,7 @@
 //! SQL, one module per table: every function there runs one statement on the connection it is given and decides
-//! nothing.
+//! nothing. Its error is that of the database, unless it says otherwise.
+
+#![allow(clippy::missing_errors_doc, reason = "the module says it once")]
 
 pub mod connect;
 pub mod flash_dead_letter;

@@ -33,10 +33,6 @@ impl FromRow<'_, PgRow> for Movement {
 }
 
 /// At most `limit` lines of `sku` older than the line `before`, newest first.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "movement.page"))]
 pub async fn page(
     executor: impl PgExecutor<'_>,

@@ -66,10 +66,6 @@ fn unless_missing(is: Result<bool, sqlx::Error>) -> Result<bool, sqlx::Error> {
 }
 
 /// The name of the encoding of the database.
-///
-/// # Errors
-///
-/// The error of the database.
 pub async fn encoding(pool: &PgPool) -> Result<String, sqlx::Error> {
     sqlx::query_scalar("select current_setting('server_encoding')").fetch_one(pool).await
 }

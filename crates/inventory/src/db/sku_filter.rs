@@ -3,20 +3,12 @@
 use sqlx::{PgConnection, PgExecutor};
 
 /// Announces the filter. Waits until all transactions have ended that were told there is none.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "sku_filter.announce"))]
 pub async fn announce(executor: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
     sqlx::query("insert into sku_filter default values on conflict do nothing").execute(executor).await.map(drop)
 }
 
 /// Whether the filter is announced. If it is not, nobody announces it before this transaction has ended.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "sku_filter.is_announced"))]
 pub async fn is_announced(transaction: &mut PgConnection) -> Result<bool, sqlx::Error> {
     // The lock conflicts with the insert above, and not with itself. language=PostgreSQL

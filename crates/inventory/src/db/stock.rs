@@ -34,10 +34,6 @@ impl FromRow<'_, PgRow> for Stock {
 }
 
 /// The row of `sku`.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Stock>, sqlx::Error> {
     sqlx::query_as("select sku, quantity, version, updated_at from stock where sku = $1")
@@ -47,10 +43,6 @@ pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sto
 }
 
 /// The rows of these SKUs, in any order. A SKU without a row is left out.
-///
-/// # Errors
-///
-/// The error of the database.
 pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec<Stock>, sqlx::Error> {
     match skus {
         [only] => Ok(find(executor, only).await?.into_iter().collect()),
@@ -68,10 +60,6 @@ async fn find_several(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec
 }
 
 /// The SKUs of at most `limit` rows, those that changed last first.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.latest"))]
 pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku>, sqlx::Error> {
     let skus = sqlx::query_scalar("select sku from stock order by version desc limit $1").bind(limit);
@@ -80,10 +68,6 @@ pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku
 }
 
 /// Creates `sku`, which must not exist, and writes the line into the ledger.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.insert"))]
 pub async fn insert(
     connection: &mut PgConnection,
@@ -119,10 +103,6 @@ pub async fn update(
 
 /// Does what [`update`] does, for several SKUs. Each comes once. Returns their stock, in any order. A SKU without a row
 /// is left out.
-///
-/// # Errors
-///
-/// The error of the database.
 pub async fn update_all(
     connection: &mut PgConnection,
     changes: &[(&Sku, Quantity, &Line<'_>)],
@@ -200,10 +180,6 @@ async fn change(
 }
 
 /// At most `limit` rows after the SKU `after`, ordered by the code points of the SKU.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.page"))]
 pub async fn page(executor: impl PgExecutor<'_>, after: Option<&Sku>, limit: i64) -> Result<Vec<Stock>, sqlx::Error> {
     // No SKU is the empty text, which sorts before every other.
@@ -237,10 +213,6 @@ impl FromRow<'_, PgRow> for Traced {
 
 /// At most `limit` rows after the SKU `after` that begin with `prefix`, ordered by the code points of the SKU, each
 /// with at most `movements` of its last movements.
-///
-/// # Errors
-///
-/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.search"))]
 pub async fn search(
     executor: impl PgExecutor<'_>,

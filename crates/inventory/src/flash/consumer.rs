@@ -145,7 +145,7 @@ impl Consumer {
             match &entry.reservation {
                 Ok(reservation) => of_sale.entry(reservation.sale).or_default().push((entry, reservation)),
                 Err(fields) => {
-                    self.bury(pg, entry, fields, "it is no reservation").await?;
+                    self.bury(flash, pg, entry, fields, "it is no reservation").await?;
                     finished.push(entry);
                 }
             }
@@ -153,7 +153,7 @@ impl Consumer {
         let mut left: VecDeque<_> = of_sale.into_iter().collect();
         while let Some((sale, all)) = left.pop_front() {
             let reservations: Vec<&Reservation> = all.iter().map(|(_, reservation)| *reservation).collect();
-            match (carry(pg, sale, &reservations).await, &*all) {
+            match (flash.answered(carry(pg, sale, &reservations)).await, &*all) {
                 (Ok(fates), _) => {
                     for ((entry, reservation), fate) in all.iter().zip(fates) {
                         tell(flash, entry, reservation, fate);
@@ -167,7 +167,7 @@ impl Consumer {
                     *refusals += 1;
                     if *refusals >= TRIES {
                         let cause = error.source().map_or_else(|| error.to_string(), |cause| cause.to_string());
-                        self.bury(pg, entry, &format!("{reservation:?}"), &cause).await?;
+                        self.bury(flash, pg, entry, &format!("{reservation:?}"), &cause).await?;
                         let decided = Decided { stored: false, generation: reservation.generation };
                         flash.waiters().tell(&reservation.id, decided);
                         finished.push(entry);
@@ -181,11 +181,17 @@ impl Consumer {
     }
 
     /// Keeps an entry among the dead letters.
-    async fn bury(&self, pg: &PgPool, entry: &Entry, fields: &str, error: &str) -> Result<(), RoundError> {
+    async fn bury(
+        &self,
+        flash: &Flash,
+        pg: &PgPool,
+        entry: &Entry,
+        fields: &str,
+        error: &str,
+    ) -> Result<(), RoundError> {
         let reservation = entry.reservation.as_ref().ok().map(|reservation| reservation.id.as_str());
         let letter = DeadLetter { sku: &self.sku, entry: &entry.id, reservation, fields, error };
-        let mut connection = pg.acquire().await.map_err(CarryError::Away)?;
-        db::flash_dead_letter::insert(&mut connection, &letter).await.map_err(CarryError::Away)?;
+        flash.answered(db::flash_dead_letter::insert(pg, &letter)).await.map_err(CarryError::Away)?;
         metrics::flash_entry(FlashFate::Dead);
         tracing::error!(sku = %self.sku, entry = entry.id, error, "a reservation can't be stored: see flash_dead_letter");
         Ok(())

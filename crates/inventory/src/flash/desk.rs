@@ -1,4 +1,4 @@
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 use sqlx::PgPool;
@@ -15,6 +15,8 @@ pub struct FlashSettings {
     pub durable: bool,
     /// How many reservations of a sale may wait for Postgres.
     pub backlog: u32,
+    /// How long Postgres may take for a transaction. Longer than a healthy one takes, which may wait for rows.
+    pub database_timeout: Duration,
 }
 
 /// The flash sales of this process. Cheap to clone.
@@ -25,6 +27,7 @@ pub struct Flash(Arc<Inner>);
 struct Inner {
     counter: Counter,
     durable: bool,
+    database_timeout: Duration,
     /// The sales that are not closed, as Postgres had them a moment ago.
     sales: RwLock<HashMap<Sku, SaleId>>,
     waiters: Waiters,
@@ -38,6 +41,7 @@ impl Flash {
         Self(Arc::new(Inner {
             counter: Counter::new(redis, limit, settings.backlog),
             durable: settings.durable,
+            database_timeout: settings.database_timeout,
             sales: RwLock::default(),
             waiters: Waiters::default(),
             work: Notify::new(),
@@ -50,6 +54,14 @@ impl Flash {
 
     pub(super) fn waiters(&self) -> &Waiters {
         &self.0.waiters
+    }
+
+    /// Waits for Postgres, which may fall silent without closing a connection.
+    pub(super) async fn answered<T, E: From<sqlx::Error>>(
+        &self,
+        asked: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        db::connect::answered(self.0.database_timeout, asked).await
     }
 
     /// Tells the keeper that there is something to do.
@@ -70,7 +82,7 @@ impl Flash {
     /// Makes the counter of a sale that was just opened. If that fails, the keeper makes it later.
     pub(crate) async fn open(&self, pg: &PgPool, sale: &Sale) {
         self.note(&sale.sku, sale.id);
-        if let Err(error) = reconcile::settle(&self.0.counter, pg, sale).await {
+        if let Err(error) = reconcile::settle(self, pg, sale).await {
             tracing::warn!(error = &error as &dyn std::error::Error, sku = %sale.sku, "a sale has no counter yet");
         }
         self.nudge();

@@ -34,7 +34,7 @@ const TROUBLE: Duration = Duration::from_millis(250);
 /// Carries entries to Postgres, rebuilds counters and ends sales, until `stop`. A round that has begun is finished.
 pub(crate) async fn keep(app: App, stop: CancellationToken) {
     let mut keeper = Keeper::new(app.clone());
-    let waiters = app.flash.waiters().watch(&app.pg);
+    let waiters = app.flash.waiters().watch(&app.flash, &app.pg);
     let rounds = async {
         while !stop.is_cancelled() {
             let pause = keeper.round().await;
@@ -153,7 +153,8 @@ impl Keeper {
         if self.looked.is_some_and(|last| last.elapsed() < LOOK) {
             return Ok(());
         }
-        self.sales = db::flash_sale::unclosed(&self.app.pg).await?;
+        let asked = db::flash_sale::unclosed(&self.app.pg);
+        self.sales = self.app.flash.answered(asked).await?;
         self.looked = Some(Instant::now());
         self.app.flash.remember(&self.sales);
         let sales = &self.sales;
@@ -216,7 +217,7 @@ impl Lane {
         if closed.is_none() && self.checked.is_none_or(|last| last.elapsed() >= CHECK) {
             self.checked = Some(Instant::now());
             match sale.stage {
-                Stage::Open => is_done = reconcile::settle(flash.counter(), pg, sale).await?,
+                Stage::Open => is_done = reconcile::settle(flash, pg, sale).await?,
                 Stage::Closing if self.closing.is_empty() => self.begin_closing(app, sale),
                 Stage::Closing | Stage::Closed => {}
             }

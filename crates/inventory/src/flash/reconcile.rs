@@ -4,11 +4,7 @@ use std::collections::HashMap;
 
 use sqlx::PgPool;
 
-use super::{
-    Sale, Stage,
-    counter::{Counter, Entry},
-    link::LinkError,
-};
+use super::{Flash, Sale, Stage, counter::Entry, link::LinkError};
 use crate::db;
 
 /// Rows that are read and sent at once.
@@ -30,13 +26,14 @@ pub(super) enum ReconcileError {
 /// First nothing is let in and nothing is left in the stream (`enter`). Then a generation begins, so that no
 /// reservation of an earlier counter is stored any more (`next_generation`). So the stored reservations stay as they
 /// are read, and the counter is made of them.
-pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
+pub(super) async fn settle(flash: &Flash, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
+    let counter = flash.counter();
     let nonce = format!("{:032x}", rand::random::<u128>());
     let mut sale = sale.clone();
     let mut entry = counter.enter(&sale, &nonce, None).await?;
     if let Entry::Replaced(later) = entry {
         // A generation is committed before its counter is made. So Postgres shows it now, or has lost it.
-        sale = db::flash_sale::find(pg, sale.id).await?;
+        sale = flash.answered(db::flash_sale::find(pg, sale.id)).await?;
         if sale.stage == Stage::Open && sale.generation < later {
             tracing::warn!(sku = %sale.sku, "Postgres has lost the newest counter of a sale: it is made again");
             entry = counter.enter(&sale, &nonce, Some(later)).await?;
@@ -46,23 +43,22 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
         Entry::Valid => return Ok(true),
         Entry::Entered(last) => last,
         Entry::Superseded => return Err(ReconcileError::Superseded),
-        Entry::Closed => return end(pg, &sale).await,
+        Entry::Closed => return end(flash, pg, &sale).await,
         // It is opened once this one is closed, and in Postgres first. If Postgres has lost it, it would go on letting
         // reservations in that nobody stores.
         Entry::Later(later) => {
-            if db::flash_sale::newest(pg, &sale.sku).await?.is_some_and(|newest| newest.id < later) {
+            let newest = flash.answered(db::flash_sale::newest(pg, &sale.sku)).await?;
+            if newest.is_some_and(|newest| newest.id < later) {
                 counter.close(&sale.sku, later).await?;
             }
-            return end(pg, &sale).await;
+            return end(flash, pg, &sale).await;
         }
         Entry::Draining | Entry::Busy | Entry::Replaced(_) => return Ok(false),
     };
-    let mut connection = pg.acquire().await?;
-    let Some(sale) = db::flash_sale::next_generation(&mut connection, &sale, last).await? else {
+    let Some(sale) = flash.answered(db::flash_sale::next_generation(pg, &sale, last)).await? else {
         return Ok(false);
     };
-    drop(connection);
-    if !load(counter, pg, &sale, &nonce).await? {
+    if !load(flash, pg, &sale, &nonce).await? {
         return Ok(false);
     }
     let installed = counter.install(&sale, &nonce).await?;
@@ -74,19 +70,20 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
 
 /// Ends a sale that Redis has ended. The end is committed before Redis hears of it. So Postgres shows it now, or has
 /// lost it.
-async fn end(pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
-    if db::flash_sale::close_again(pg, sale.id).await? {
+async fn end(flash: &Flash, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
+    if flash.answered(db::flash_sale::close_again(pg, sale.id)).await? {
         tracing::warn!(sku = %sale.sku, "Postgres has lost the end of a sale: the sale is closed again");
     }
     Ok(false)
 }
 
 /// Loads the units of every customer, and the stored reservations. A rejected one may be asked for again.
-async fn load(counter: &Counter, pg: &PgPool, sale: &Sale, nonce: &str) -> Result<bool, ReconcileError> {
+async fn load(flash: &Flash, pg: &PgPool, sale: &Sale, nonce: &str) -> Result<bool, ReconcileError> {
+    let counter = flash.counter();
     let mut units: HashMap<String, i64> = HashMap::new();
     let mut after = String::new();
     loop {
-        let rows = db::flash_reservation::page(pg, sale.id, &after, PAGE).await?;
+        let rows = flash.answered(db::flash_reservation::page(pg, sale.id, &after, PAGE)).await?;
         let Some(last) = rows.last() else { break };
         after.clone_from(&last.id);
         let mut known = Vec::with_capacity(rows.len());

@@ -7,7 +7,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::Made;
+use super::{Flash, Made};
 use crate::db::{self, flash_reservation::Decided};
 
 /// How often Postgres is asked for reservations that another instance may have stored.
@@ -57,14 +57,14 @@ impl Waiters {
     }
 
     /// Asks Postgres about reservations that others may have stored, while requests wait.
-    pub(super) async fn watch(&self, pg: &PgPool) {
+    pub(super) async fn watch(&self, flash: &Flash, pg: &PgPool) {
         loop {
             let ids = self.ids();
             if ids.is_empty() {
                 self.came.notified().await;
             } else {
                 let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-                match db::flash_reservation::known(pg, &ids).await {
+                match flash.answered(db::flash_reservation::known(pg, &ids)).await {
                     Ok(known) => known.iter().for_each(|(id, decided)| self.tell(id, *decided)),
                     Err(error) => tracing::debug!(%error, "reservations that are waited for are not known yet"),
                 }

@@ -10,7 +10,7 @@ use super::{
     Problem, ProblemType,
     openapi::{self, Endpoint},
 };
-use crate::{app::App, db};
+use crate::app::App;
 
 /// A probe that is answered late is no answer: kubelets give up after a second by default.
 const LIMIT: Duration = Duration::from_millis(800);
@@ -83,6 +83,6 @@ pub(crate) async fn state(app: &App) -> Result<Ready, Problem> {
 }
 
 async fn schema(app: &App) -> Result<bool, Problem> {
-    let asked = tokio::time::timeout(LIMIT, db::schema::is_current(&app.probes)).await;
+    let asked = tokio::time::timeout(LIMIT, app.probe.is_current()).await;
     asked.map_or(Err(Problem::database_unavailable("it did not answer in time")), |current| Ok(current?))
 }

@@ -22,6 +22,7 @@ use crate::{
     flash::Flash,
     lab::{Lab, Place},
     ops::LockLog,
+    probe::Probe,
 };
 
 /// How long the start waits for Redis. Without the wait the first writes of a healthy instance would be refused; with
@@ -47,7 +48,7 @@ impl Service {
     /// Builds the service. Neither database nor Redis has to be reachable; a Redis that is reachable has to be fit.
     pub(super) async fn build(config: &Config) -> Result<Self, StartError> {
         let pg = pool(&config.database, config.database.max_connections);
-        let probes = pool(&config.database, 1);
+        let probe = Probe::new(pool(&config.database, 1));
         let lock_log = LockLog::default();
         let LockStore { locks, redis: lock_redis, shared_reads } = LockStore::connect(config, lock_log.clone()).await?;
         let cache_redis = if config.cache.has_own_redis {
@@ -73,7 +74,7 @@ impl Service {
         let attacks = lab.as_ref().map(|lab| attacks(config, &pg, lock_redis, &locks, lab)).transpose()?;
         let app = App::from(Shared {
             pg,
-            probes,
+            probe,
             locks,
             shared_reads,
             stocks,

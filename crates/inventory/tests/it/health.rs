@@ -2,9 +2,15 @@
 
 use std::{process::ExitStatus, time::Duration};
 
+use futures_util::future::{join, join_all};
 use tokio::time::Instant;
 
-use crate::stage::{Instance, Stage, bare_command, outcome, until};
+use crate::{
+    stage::{Instance, Stage, bare_command, outcome, until},
+    support::blocked,
+};
+
+const CROWD: i64 = 400;
 
 async fn health(address: &str) -> (ExitStatus, String) {
     let mut command = bare_command("health");
@@ -42,6 +48,27 @@ async fn its_status_is_that_of_readiness() {
     let (status, output) = health(ops(&instance)).await;
     assert_eq!(status.code(), Some(1), "{output}");
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn a_crowd_of_probes_asks_the_database_once() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
+    sqlx::query("create extension pg_stat_statements").execute(&stage.pool).await.unwrap();
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("lock table _sqlx_migrations").execute(&mut *held).await.unwrap();
+    let probes = join_all((0..CROWD).map(|_| instance.get("/readyz")));
+    let released = async {
+        until("a probe waits for the table", async || blocked(&stage).await == 1).await;
+        held.rollback().await.unwrap();
+    };
+    let (answers, ()) = join(probes, released).await;
+
+    assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
+    let asked = "select calls from pg_stat_statements where query like '%from _sqlx_migrations where version%'";
+    let asked = stage.count(asked).await;
+    assert!(asked <= CROWD / 10, "{CROWD} probes have asked {asked} times");
 }
 
 #[tokio::test]

@@ -3,7 +3,11 @@
 use futures_util::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::stage::{Stage, until};
+use crate::{
+    flash::{self, reserved, until_open, until_stored},
+    stage::{Stage, until},
+    support::blocked,
+};
 
 const CONNECTIONS: usize = 2;
 
@@ -48,6 +52,46 @@ async fn connections_that_fell_silent_under_requests_that_were_dropped_come_back
 
     until("there are connections again", async || instance.get("/stock").await.status == 200).await;
     signal(&silenced, Signal::CONT);
+}
+
+#[tokio::test]
+async fn reservations_are_stored_although_the_connection_that_was_storing_them_fell_silent() {
+    let stage = Stage::start().await;
+    let url = format!("{}?application_name=service", stage.database_url);
+    let settings = [
+        ("DATABASE_URL", url.as_str()),
+        ("LOCK_WAIT", "500ms"),
+        ("DATABASE_ACQUIRE_TIMEOUT", "1s"),
+        ("STATEMENT_TIMEOUT", "2s"),
+        ("REQUEST_TIMEOUT", "4s"),
+    ];
+    let instance = stage.serve(&settings).await;
+    instance.put("A", 100).await;
+    flash::open(&instance, "A", 100, 100).await;
+    until_open(&instance).await;
+    let waiting = "select pid, query from pg_stat_activity
+        where application_name = 'service' and wait_event_type = 'Lock'";
+    let mut made = 0;
+    let silenced = loop {
+        assert!(made < 30, "no transaction waited for the table, only the query that asks which sales there are");
+        let mut held = stage.pool.begin().await.unwrap();
+        sqlx::query("lock table flash_sale").execute(&mut *held).await.unwrap();
+        reserved(&instance, "ann", 1).await;
+        made += 1;
+        until("it waits for the table", async || blocked(&stage).await > 0).await;
+        let waiting: Vec<(i32, String)> = sqlx::query_as(waiting).fetch_all(&stage.pool).await.unwrap();
+        let storing: Vec<_> = waiting.iter().filter(|(_, query)| query.contains("for update")).collect();
+        if let [(storing, _)] = *storing {
+            signal(&[*storing], Signal::STOP);
+            held.rollback().await.unwrap();
+            break *storing;
+        }
+        held.rollback().await.unwrap();
+        until_stored(&stage, made).await;
+    };
+
+    until_stored(&stage, made).await;
+    signal(&[silenced], Signal::CONT);
 }
 
 #[tokio::test]

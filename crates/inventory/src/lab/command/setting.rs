@@ -26,6 +26,8 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// How long a buyer waits for a lock before it gives up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+const FLASH: FlashSettings = FlashSettings { durable: false, backlog: u32::MAX, database_timeout: PATIENCE };
+
 /// The stock and the locks of a scheme, and how it is played.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Setting {
@@ -56,7 +58,7 @@ impl Setting {
             redis: connection(&self.redis_url).await?,
             quorum,
             locks: Locks::builder().lease(self.lease).redis(&redis),
-            flash: Flash::new(&redis, ANSWER, FlashSettings { durable: false, backlog: u32::MAX }),
+            flash: Flash::new(&redis, ANSWER, FLASH),
             product: domain::Sku::new(&self.name)?,
             lock_key: lock_key(&self.name),
             counter_key: counter_key(&self.name),

@@ -13,6 +13,7 @@ use inventory::{
     domain::{Quantity, Sku, Stock},
     flash::{Flash, FlashSettings},
     http::{app, around},
+    probe::Probe,
 };
 use sqlx::PgPool;
 use stockade::{
@@ -48,7 +49,7 @@ impl Service {
         let nowhere = PgPool::connect_lazy("postgres://127.0.0.1/none")?;
         let app = app(App::from(Shared {
             pg: nowhere.clone(),
-            probes: nowhere,
+            probe: Probe::new(nowhere),
             locks: Locks::builder().lease(LEASE).delegation_lease(LEASE).redis(redis),
             shared_reads: true,
             stocks: Cache::builder(redis).name("stock").under_locks().loader(load).build(),
@@ -57,7 +58,7 @@ impl Service {
             warm_up: WarmProgress::default(),
             answers: LoggedAnswers::Refusals,
             draining: Default::default(),
-            flash: Flash::new(redis, LIMIT, FlashSettings { durable: false, backlog: 1 }),
+            flash: Flash::new(redis, LIMIT, FlashSettings { durable: false, backlog: 1, database_timeout: LIMIT }),
             lab: None,
             attacks: None,
         }));
