@@ -14,7 +14,11 @@ const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
-/// An instant of the lease clock, in nanoseconds since boot.
+/// How far the zero of an [`Instant`] lies before the boot, in nanoseconds: 146 years. A value may have been loaded long
+/// before a machine that reads it was booted.
+const BEFORE_BOOT: u64 = 1 << 62;
+
+/// An instant of the lease clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(u64);
 
@@ -23,7 +27,7 @@ impl Instant {
         let now = rustix::time::clock_gettime(CLOCK);
         let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
         let nanos = u64::try_from(now.tv_nsec).unwrap_or_default();
-        Self(seconds * 1_000_000_000 + nanos)
+        Self(BEFORE_BOOT + seconds * 1_000_000_000 + nanos)
     }
 
     pub(crate) fn from_nanos(nanos: u64) -> Self {
@@ -66,5 +70,17 @@ impl Sub<Duration> for Instant {
 
     fn sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(duration)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_before_the_boot_is_as_long_ago_as_it_was() {
+        let century = Duration::from_secs(100 * 365 * 86_400);
+        assert!((Instant::now() - century).elapsed() >= century);
+        assert!((Instant::now() + century).remaining() > century / 2);
     }
 }
