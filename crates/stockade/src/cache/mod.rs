@@ -1,4 +1,4 @@
-//! Cache-aside: values of the database kept in Redis and in the memory of the process, loaded once and never stale.
+//! Cache-aside: values of the database kept in Redis and in the memory of the process, loaded once, and never kept once they are stale.
 //!
 //! ```
 //! # use std::{borrow::Cow, convert::Infallible, time::Duration};
@@ -69,14 +69,13 @@
 //!
 //! # When something is down
 //!
-//! If Redis is down, slow or frozen, a read waits for the command time-out at most. After a few failures a breaker
-//! opens, and reads do not wait for Redis at all. A read takes the first of these that there is:
+//! If Redis is down or frozen, a read waits for one command time-out. If Redis is slow but answers, a read waits for
+//! four at most, after up to twenty for a place on the connection. After a few failures a breaker opens, and reads do
+//! not wait for Redis at all. A read then takes the first of these that there is:
 //!
-//! 1. a value in the memory of this process,
-//! 2. a value in Redis,
-//! 3. an expired value within its grace,
-//! 4. a load, within the limits of loads,
-//! 5. [`CacheError::Shed`].
+//! 1. a value in the memory of this process, fresh or within its grace,
+//! 2. a load, within the limits of loads,
+//! 3. [`CacheError::Shed`].
 //!
 //! An answer without Redis is marked [`CacheInfo::degraded`], and its value is not stored. After a reconnection the
 //! in-process tier is empty.
@@ -132,7 +131,9 @@ pub use stats::CacheStats;
 #[cfg(test)]
 pub(crate) use store::Outcomes;
 #[cfg(feature = "postgres")]
-pub(crate) use store::{NotTaken, OLD_PRIMARY_WRITES, UnsureRun, some_at_a_time};
+#[cfg(feature = "postgres")]
+pub(crate) use store::REPEATABLE;
+pub(crate) use store::{Fault, NotTaken, OLD_PRIMARY_WRITES, UnsureRun, some_at_a_time};
 #[cfg(feature = "postgres")]
 pub(crate) use strict::{Fates, Intent, Relayed};
 #[cfg(feature = "postgres")]

@@ -2,7 +2,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use rand::Rng;
 
-use crate::cache::{Loaded, strict::Strict, value::Envelope};
+use crate::cache::{Loaded, store::REPEATABLE, strict::Strict, value::Envelope};
 
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -41,6 +41,6 @@ impl Settings {
             None if loaded.value.is_none() => self.null_ttl,
             None => rand::rng().random_range(self.ttl.clone()),
         };
-        self.strict.as_ref().map_or(lifetime, |strict| lifetime.min(strict.longest))
+        if self.strict.is_some() { lifetime.min(REPEATABLE) } else { lifetime }
     }
 }

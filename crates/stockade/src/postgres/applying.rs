@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{RelayError, outbox::Row};
 use crate::{
-    cache::{Invalidator, NotTaken, Tag, some_at_a_time},
+    cache::{Fault, Invalidator, NotTaken, Tag, some_at_a_time},
     resource::{Key, Label},
 };
 
@@ -31,13 +31,13 @@ pub(super) async fn apply(caches: &[Invalidator], rows: &[Row]) -> Applied {
         taken.extend(nameless);
         let answers = outcomes.iter().any(|(_, outcome)| outcome.is_ok());
         for (row, outcome) in outcomes {
-            let Err(NotTaken { error, refused }) = outcome else {
+            let Err(NotTaken { error, fault }) = outcome else {
                 taken.insert(row);
                 continue;
             };
             let failure = RelayError::Cache { cache: cache.name(), source: error };
-            // If the store took other rows, this row is at fault and not the store.
-            if refused || answers {
+            // If the store took other rows, this row is at fault and not the store, unless it fell silent in between.
+            if fault == Fault::Key || fault == Fault::Store && answers {
                 applied.refused.insert(row);
                 applied.refusal = Some(failure);
             } else {

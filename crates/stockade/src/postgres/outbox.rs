@@ -12,11 +12,7 @@ use super::{
     begin::literal,
     error::{commit_statement, statement_before_commit},
 };
-
-/// How long an applied row is kept. A store that lost invalidations can be told those of this time again. No value of a
-/// strict cache lives longer, so none outlives the row that makes it stale. The builder's error and the documentation
-/// name this time as 10 minutes.
-pub(super) const KEEP: Duration = Duration::from_secs(600);
+use crate::cache::REPEATABLE;
 
 /// How many old rows one statement deletes.
 const DELETE_BATCH: i64 = 5_000;
@@ -240,12 +236,12 @@ pub(super) async fn waits(executor: impl PgExecutor<'_>, cache: &'static str, up
     sqlx::query_scalar(SQL).bind(cache).bind(up_to).fetch_one(executor).await
 }
 
-/// Deletes a batch of applied rows that are older than [`KEEP`]. Returns whether the batch was full.
+/// Deletes a batch of applied rows that are older than [`REPEATABLE`]. Returns whether the batch was full.
 pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<bool, sqlx::Error> {
     const SQL: &str = "delete from stockade.outbox where id in (
         select id from stockade.outbox where applied_at < clock_timestamp() - make_interval(secs => $1)
         order by applied_at limit $2 for update skip locked)";
-    let deleted = sqlx::query(SQL).bind(KEEP.as_secs_f64()).bind(DELETE_BATCH).execute(executor).await?;
+    let deleted = sqlx::query(SQL).bind(REPEATABLE.as_secs_f64()).bind(DELETE_BATCH).execute(executor).await?;
     Ok(deleted.rows_affected() >= DELETE_BATCH.unsigned_abs())
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
-use super::{outbox, presence, sqlstate::sqlstate};
+use super::{presence, sqlstate::sqlstate};
 use crate::{
     Resource,
     cache::{CacheBuilder, Fates, LoadError, Relayed},
@@ -40,7 +40,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// acknowledged within the last `min-replicas-max-lag` plus four seconds. After a failover reads are loads for 13
     /// more seconds. A primary without these settings is refused behind sentinels, and not believed elsewhere.
     pub fn strict(self, pool: &PgPool) -> Self {
-        self.announced(fates(pool.clone()), relayed(pool.clone()), outbox::KEEP)
+        self.announced(fates(pool.clone()), relayed(pool.clone()))
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::CacheBuilder;
 use super::parts::Home;
 use crate::{
-    cache::{BuildError, strict::Strict},
+    cache::{BuildError, store::REPEATABLE},
     resource::{Key, KeyError, Resource},
 };
 
@@ -16,8 +16,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         self.check_names()?;
         self.check_lifetimes()?;
         self.check_loads()?;
-        if let Some(strict) = &self.strict {
-            self.check_strict(strict)?;
+        if self.strict.is_some() {
+            self.check_strict()?;
         }
         self.check_lease()
     }
@@ -59,16 +59,16 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// What a strict cache takes: nothing that serves an expired value or one from memory, and a Redis that it can
     /// trust.
-    fn check_strict(&self, strict: &Strict) -> Result<(), BuildError> {
+    fn check_strict(&self) -> Result<(), BuildError> {
         let remedy = "must not be set with `strict`, which serves nothing that expired";
         self.refuse(self.soft_timeout.is_some(), "soft_timeout", remedy)?;
         let remedy = "must be zero with `strict`, which serves nothing that expired";
         self.refuse(!self.revalidate.is_zero(), "stale_while_revalidate", remedy)?;
-        // The text names `postgres::outbox::KEEP`.
+        // The text names `REPEATABLE`.
         let remedy = "must end at 10 minutes or less with `strict`: for so long the outbox can drop a value again that \
                       a restarted Redis brought back";
-        self.refuse(*self.ttl.end() > strict.longest, "ttl", remedy)?;
-        self.refuse(self.null_ttl > strict.longest, "null_ttl", remedy)?;
+        self.refuse(*self.ttl.end() > REPEATABLE, "ttl", remedy)?;
+        self.refuse(self.null_ttl > REPEATABLE, "null_ttl", remedy)?;
         self.check_strict_redis()?;
         let remedy = "must not be set with `strict`: another process could not be told of a write in time";
         self.refuse(self.local.is_some(), "local", remedy)?;

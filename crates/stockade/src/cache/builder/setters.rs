@@ -34,8 +34,11 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     }
 
     /// How long an expired value is kept for emergencies. It is served when the loader fails or is held off, and while
-    /// Redis is unreachable; then it is marked as degraded, since a write may have been missed. Zero serves no expired
-    /// value, and neither does a strict cache. Default 60 s.
+    /// Redis is unreachable. Default 60 s. Zero serves no expired value, and neither does a strict cache.
+    ///
+    /// Without Redis a value in memory, expired or not, is served until the grace has passed since the process last
+    /// heard of invalidations, or since the value expired if that came first. So it misses the writes of about one
+    /// grace, and is marked as degraded.
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }
@@ -214,11 +217,10 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     }
 
     /// Makes reads linearizable with announced writes. `fates` tells what became of a transaction, and `relayed`
-    /// whether a relay runs. An invalidation is applied again, for `kept` after it was made, to a store that may have
-    /// lost it.
+    /// whether a relay runs.
     #[cfg(feature = "postgres")]
-    pub(crate) fn announced(self, fates: Fates, relayed: Relayed, kept: Duration) -> Self {
-        Self { strict: Some(Strict::new(fates, relayed, kept)), ..self }
+    pub(crate) fn announced(self, fates: Fates, relayed: Relayed) -> Self {
+        Self { strict: Some(Strict::new(fates, relayed)), ..self }
     }
 
     /// Asks this filter before a load. If the filter says so, the answer is that there is no such row. The filter must

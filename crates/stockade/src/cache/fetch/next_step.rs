@@ -50,7 +50,8 @@ pub(crate) enum Step<V> {
 pub(crate) enum Permit<V> {
     /// Under the lease, so that the value may be stored. With the expired value, if the store still has it.
     Leased(Option<Entry<V>>),
-    /// The value is not stored, since a writer is committing. With the intents that are suspiciously old.
+    /// The value is not stored, since a writer is committing, or another process loads what may not be taken from it.
+    /// With the intents that are suspiciously old.
     Committing(Vec<Intent>),
     /// The value is not stored, since the store is away.
     StoreAway,
@@ -74,6 +75,8 @@ pub(super) fn next_step<V>(
         Lease::Granted(stale) => Step::Load(Permit::Leased(stale)),
         Lease::Held(stale) => stale_or(stale, Step::Insist),
         Lease::Failing(retry_after) => stale_or(None, Step::Land(Outcome::Failed(CacheError::HeldOff { retry_after }))),
+        // The value of that load could not be taken: each process would load after the other.
+        Lease::Wait(_) if !asked.is_trusted => Step::Load(Permit::Committing(Vec::new())),
         Lease::Wait(left) => match asked.overtime {
             None => Step::Wait(left),
             Some(limit) => stale_or(None, Step::Land(Outcome::Failed(CacheError::Timeout(limit)))),
@@ -136,8 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_is_served_only_while_the_store_is_trusted() {
-        assert_eq!(step(Lease::Hit(entry(1)), Asked { is_trusted: false, ..ASKED }, Some(2)), "insist");
+    fn while_the_store_is_not_trusted_no_hit_is_served_and_no_load_is_waited_for() {
+        let unsure = Asked { is_trusted: false, ..ASKED };
+        assert_eq!(step(Lease::Hit(entry(1)), unsure, Some(2)), "insist");
+        assert_eq!(step(Lease::Wait(LEFT), unsure, Some(2)), "load while committing, 0 overdue");
     }
 
     #[test]

@@ -23,6 +23,11 @@ pub(crate) const HEARD_WITHIN: Duration = Duration::from_millis(3_030);
 /// which adds up to 2 s. One more second is for a busy server.
 pub(crate) const OLD_PRIMARY_WRITES: Duration = Duration::from_secs(13);
 
+/// How long an invalidation is kept after it was applied, to be repeated for a store that has lost it: that of a
+/// transaction, by its row in the outbox. No value of a strict cache lives longer, so none outlives the row that makes
+/// it stale. The builder's error and the documentation name this time as 10 minutes.
+pub(crate) const REPEATABLE: Duration = Duration::from_secs(600);
+
 /// A run of the store that may have missed invalidations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnsureRun {

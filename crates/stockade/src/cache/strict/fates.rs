@@ -26,16 +26,13 @@ pub(crate) type Relayed = Arc<dyn Fn(&'static str) -> BoxFuture<'static, Result<
 pub(crate) struct Strict {
     fates: Fates,
     pub(crate) relayed: Relayed,
-    /// The longest lifetime of a value. Invalidations that a run of the store may have lost are repeated for this long,
-    /// so no value may live longer.
-    pub(crate) longest: Duration,
     asked: Arc<Mutex<HashMap<Arc<str>, Instant>>>,
     pub(crate) sweep: Arc<Sweep>,
 }
 
 impl Strict {
-    pub(crate) fn new(fates: Fates, relayed: Relayed, longest: Duration) -> Self {
-        Self { fates, relayed, longest, asked: Arc::default(), sweep: Arc::default() }
+    pub(crate) fn new(fates: Fates, relayed: Relayed) -> Self {
+        Self { fates, relayed, asked: Arc::default(), sweep: Arc::default() }
     }
 
     /// Those of `intents` that this process did not ask about within the last second.

@@ -15,10 +15,10 @@ use sqlx::PgPool;
 use stockade_testbed::PostgresServer;
 use tokio::time::Instant;
 
-use super::{CommitError, Relay, Timeouts, Tx, install, options};
+use super::{CommitError, Relay, Timeouts, Tx, applying, install, options, outbox::Row};
 use crate::{
     Locks, Resource,
-    cache::{CacheError, Intent, Invalidate, Invalidator, NotTaken, Outcomes, Tag, UnsureRun},
+    cache::{CacheError, Fault, Intent, Invalidate, Invalidator, NotTaken, Outcomes, Tag, UnsureRun},
     resource::Key,
 };
 
@@ -51,6 +51,8 @@ struct Recorder {
     unsure: Mutex<Option<UnsureRun>>,
     /// How many of the next invalidations each raise the connection number of the unsure run.
     reconnects: AtomicUsize,
+    /// Whether it takes one key and falls silent then.
+    falls_silent: bool,
     /// Whether it is strict, and refuses to trust any run.
     refuses_trust: bool,
     /// How long a process may serve dropped values to a holder of a lock.
@@ -83,6 +85,9 @@ impl Invalidate for Recorder {
         Box::pin(async {
             if self.hangs {
                 return pending().await;
+            }
+            if self.falls_silent {
+                return keys.iter().enumerate().map(|(at, _)| if at == 0 { Ok(()) } else { Err(frozen()) }).collect();
             }
             if self.down.load(Ordering::Acquire) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -153,7 +158,7 @@ async fn a_run_that_can_not_be_vouched_for_keeps_no_announcement_from_being_swep
 }
 
 fn frozen() -> NotTaken {
-    NotTaken { error: CacheError::Unavailable(Arc::from(Box::from("frozen"))), refused: false }
+    NotTaken { error: CacheError::Unavailable(Arc::from(Box::from("frozen"))), fault: Fault::Silence }
 }
 
 async fn database() -> (PostgresServer, PgPool) {
@@ -252,6 +257,15 @@ async fn a_commit_leaves_a_cache_that_never_answers_to_the_relay() {
     let limit = Duration::from_secs(20);
     tokio::time::timeout(limit, commit(&pool, &cache, "a")).await.expect("the commit waits for the cache");
     assert_eq!(rows(&pool).await, (1, 1));
+}
+
+#[tokio::test]
+async fn a_store_that_falls_silent_within_a_batch_has_refused_none_of_its_rows() {
+    let cache = Invalidator(Arc::new(Recorder { falls_silent: true, ..Recorder::default() }));
+    let row = |id| Row { id, cache: "stock".to_owned(), resource: format!("stock:{id}"), intent: None };
+    let applied = applying::apply(&[cache], &[row(1), row(2), row(3)]).await;
+    assert_eq!((applied.rows.len(), applied.refused.len()), (1, 0), "{applied:?}");
+    assert!(applied.outage.is_some() && applied.refusal.is_none(), "{applied:?}");
 }
 
 #[tokio::test]

@@ -9,11 +9,12 @@ use stockade::{
     Cache,
     cache::{Loaded, Source},
 };
-use stockade_testbed::RedisServer;
+use stockade_testbed::{Fault, Proxy, RedisServer};
+use tokio::time::timeout;
 
 use super::support::{
-    Database, Loading, Sku, Stock, ended, entry_key, eventually, field, get, held_load, one_read, process, quantity,
-    reading, sku, stored,
+    Database, Loading, Sku, Stock, ended, entry_key, eventually, field, get, held_load, one_read, patient, process,
+    process_at, quantity, reading, sku, stored,
 };
 use crate::world::{World, online};
 
@@ -75,6 +76,33 @@ async fn a_lease_leaves_no_key_that_never_ends() {
     gate.add_permits(1);
     reads.join_next().await.unwrap().unwrap().unwrap();
     server.end().await;
+}
+
+#[tokio::test]
+async fn a_load_that_ends_while_the_store_is_away_keeps_nobody_waiting() {
+    let server = World::start().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let database = Database::with(&[("a", 7), ("b", 1)]);
+    let long = Duration::from_secs(120);
+    let near = patient(&server.url()).await.lease(long).on(&database).await;
+    let far = process_at(&proxy.url_for(&server.url())).await.lease(long).on(&database).await;
+    for (id, fails) in [("a", false), ("b", true)] {
+        let (gate, mut reads) = held_load(&database, &far, id).await;
+        proxy.set(Fault::Reset);
+        eventually("the connection is lost", async || far.is_degraded()).await;
+        database.down(fails);
+        gate.add_permits(1);
+        let read = reads.join_next().await.unwrap().unwrap();
+        assert!(read.as_ref().map_or(fails, |found| found.info.degraded && !fails), "{read:?}");
+        database.open();
+        database.down(false);
+        proxy.set(Fault::None);
+        // It waits for the end of that lease, unless the lease is given back.
+        let found = timeout(long / 2, get(&near, id)).await.expect("the lease of a load that has ended");
+        assert!(quantity(&found).is_some());
+        eventually("it is connected again", async || !far.is_degraded()).await;
+    }
+    server.end_behind(proxy).await;
 }
 
 #[tokio::test]

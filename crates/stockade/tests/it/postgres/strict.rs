@@ -210,6 +210,25 @@ async fn without_redis_every_read_is_a_load_of_its_own_time() {
 }
 
 #[tokio::test]
+async fn while_no_relay_has_vouched_no_process_waits_for_the_load_of_another() {
+    let world = World::patient().await;
+    let [one, other] = [
+        online(world.at(&world.redis.url()).await.strict(&world.pool)).await,
+        online(world.at(&world.redis.url()).await.strict(&world.pool)).await,
+    ];
+    let gate = world.shut();
+    let mut readers = JoinSet::new();
+    for cache in [one, other] {
+        let before = world.loads();
+        readers.spawn(async move { assert_eq!(read(&cache).await, 10) });
+        world.loaded_after(before).await;
+    }
+    gate.close();
+    readers.join_all().await;
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_load_without_redis_is_not_shared_with_callers_that_came_after_its_query() {
     let world = World::start().await;
     let cache = world.cache().await;

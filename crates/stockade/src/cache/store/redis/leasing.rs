@@ -1,6 +1,7 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::de::DeserializeOwned;
+use tokio::time::{sleep, timeout};
 
 use super::{
     remote::{Remote, millis},
@@ -20,6 +21,9 @@ use crate::{
 
 /// For how long a value that could not be stored is loaded without a lease. The script of the lease knows this time.
 const UNSTORABLE: Duration = Duration::from_secs(1);
+
+/// The pause before a lease is given back once more.
+const AGAIN: Duration = Duration::from_millis(50);
 
 impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, has_fallback: bool) -> Lease<V> {
@@ -108,6 +112,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             }
             Err(error) => {
                 tracing::debug!(%key, %error, "cache fill failed");
+                self.give_back_later(key, token, Hold::No);
                 Filled::Unknown
             }
         }
@@ -142,8 +147,26 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
         let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, hold));
         if let Err(error) = self.call_on(&ABORT, key.bucket(), keys, args).await {
-            // The token then ends when its lease expires.
             tracing::debug!(%key, %error, "cache abort failed");
+            self.give_back_later(key, token, hold);
         }
+    }
+
+    /// Gives a token back once the store answers again, in the background. Until then, or until the lease expires, all
+    /// processes wait for a load that has ended.
+    fn give_back_later(&self, key: &Key, token: &Token, hold: Hold) {
+        let (servers, bucket) = (Arc::clone(&self.servers), key.bucket());
+        let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, hold));
+        let tries = async move {
+            loop {
+                sleep(AGAIN).await;
+                let Some(server) = servers.of(bucket) else { continue };
+                if server.link.call(&ABORT, keys.clone(), args.clone()).await.is_ok() {
+                    return;
+                }
+            }
+        };
+        let (lease, stop) = (self.settings.lease, self.stop.clone());
+        self.tasks.spawn(async move { stop.run_until_cancelled(timeout(lease, tries)).await });
     }
 }

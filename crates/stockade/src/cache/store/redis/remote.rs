@@ -22,7 +22,7 @@ use crate::{
         CacheError,
         local::Local,
         settings::Settings,
-        store::{FirstAttempt, Read, UnsureRun},
+        store::{FirstAttempt, REPEATABLE, Read, UnsureRun},
         value::{Entry, Envelope, Unreadable},
     },
     clock::Instant,
@@ -45,8 +45,8 @@ pub(crate) struct Remote<V> {
     pub(super) settings: Arc<Settings>,
     pub(super) envelope: Envelope,
     field: String,
-    tasks: TaskTracker,
-    stop: CancellationToken,
+    pub(super) tasks: TaskTracker,
+    pub(super) stop: CancellationToken,
     _stopped_at_the_end: DropGuard,
     _claim: Claim,
 }
@@ -56,9 +56,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let keys = Keys::new(redis.key_prefix(), settings.name);
         let channels = vec![keys.channel(), keys.inbox()];
         let strict = settings.strict.is_some();
-        // A loader may give its values any lifetime. So in a strict cache a run is never trusted because of its age.
-        let longest = (*settings.ttl.end()).max(settings.null_ttl).saturating_add(settings.grace);
-        let longest = if strict { Duration::MAX } else { longest };
+        let longest = trusted_by_age(&settings);
         let subscription = Arc::new(Subscription::new(keys, local, longest, strict));
         let events = Arc::clone(&subscription) as Arc<dyn RoutedEvents<()>>;
         let servers = RoutedLink::new(redis, "cache", channels, ALL, events);
@@ -252,6 +250,17 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let _ = timeout(limit, self.tasks.wait()).await;
         self.servers.shutdown(limit.saturating_sub(began.elapsed())).await;
     }
+}
+
+/// How old a run must be to be trusted although no relay vouched for it: no value from before it is left. A loader may
+/// give its values any lifetime. So in a strict cache a run is never trusted because of its age, and in another one not
+/// as long as a relay has invalidations from before the run to repeat, and a minute more.
+fn trusted_by_age(settings: &Settings) -> Duration {
+    if settings.strict.is_some() {
+        return Duration::MAX;
+    }
+    let longest = (*settings.ttl.end()).max(settings.null_ttl).saturating_add(settings.grace);
+    longest.max(REPEATABLE + Duration::from_secs(60))
 }
 
 /// The longest time that Redis is given. With an expiry that Redis refuses, a script would fail half-way and leave a
