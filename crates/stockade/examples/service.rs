@@ -15,7 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
@@ -24,7 +24,14 @@ use stockade::{
     postgres::{self, Relay, Timeouts, WriteError},
     route_lock::RouteLock,
 };
-use tokio::{net::TcpListener, signal::ctrl_c, time::sleep};
+use tokio::{
+    net::TcpListener,
+    signal::{
+        ctrl_c,
+        unix::{SignalKind, signal},
+    },
+    time::sleep,
+};
 
 const LIMIT: Duration = Duration::from_secs(5);
 const TABLE: &str = "
@@ -90,7 +97,10 @@ async fn sell(State(app): State<App>, fence: Fence, sku: Sku) -> Result<Response
 #[expect(clippy::print_stdout, reason = "says where it listens")]
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt::init(); // what goes wrong is in the log, and not in the answers
-    let metrics = PrometheusBuilder::new().install_recorder()?; // before the first lock and the first cache
+    let metrics = PrometheusBuilder::new() // before the first lock and the first cache
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), stockade::metrics::BUCKETS)? // for the dashboards
+        .install_recorder()?;
+    stockade::metrics::describe();
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
     let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
     let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(1)).connect_with(options).await?;
@@ -115,7 +125,11 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
             metrics.run_upkeep(); // else histograms grow until somebody asks for them
         }
     };
-    let server = axum::serve(listener, app).with_graceful_shutdown(async { ctrl_c().await.unwrap_or_default() });
+    let mut sigterm = signal(SignalKind::terminate())?; // from Docker and Kubernetes
+    let asked_to_end = async move {
+        tokio::select! { _ = ctrl_c() => {}, _ = sigterm.recv() => {} }
+    };
+    let server = axum::serve(listener, app).with_graceful_shutdown(asked_to_end);
     tokio::select! { served = server => served?, () = upkeep => {} }
     tokio::join!(locks.shutdown(LIMIT), stocks.shutdown(LIMIT), relay.shutdown(LIMIT));
     Ok(())

@@ -48,7 +48,7 @@ names! {
     LOCK_ACQUISITIONS = "stockade_lock_acquisitions_total";
     /// Shared locks that this process keeps for its readers until others want the resource.
     LOCK_DELEGATIONS = "stockade_lock_delegations";
-    /// Such locks that took no more readers from then on, by reason.
+    /// Delegations that ended, by reason.
     LOCK_DELEGATION_RECALLS = "stockade_lock_delegation_recalls_total";
     /// From the request to the grant, seconds.
     LOCK_WAIT = "stockade_lock_wait_seconds";
@@ -73,7 +73,8 @@ names! {
     /// 0 while a cache of this process does not hear of invalidations; else 1.
     SUBSCRIPTION_UP = "stockade_subscription_up";
     /// 1 for the state each breaker is in, 0 for the others. Of several breakers of a name it is the worst state.
-    /// `redis_lock` of a Redlock store is the best state that a quorum of its servers has; these are `redlock_node`.
+    /// `redis_lock` of a Redlock store is the best state that a quorum of its servers has; its servers are
+    /// `redlock_node`.
     BREAKER_STATE = "stockade_breaker_state";
     /// Cache reads, by outcome.
     CACHE_REQUESTS = "stockade_cache_requests_total";
@@ -103,7 +104,7 @@ names! {
     OUTBOX_REFUSED = "stockade_outbox_refused_rows";
     /// Transactions of group commits, by outcome: `apart` if its changes are made again, each by itself.
     GROUP_COMMITS = "stockade_group_commits_total";
-    /// Changes in those that ended well.
+    /// Changes that group commits have committed together.
     GROUP_CHANGES = "stockade_group_changes_total";
     /// 1, labelled with the version.
     BUILD_INFO = "stockade_build_info";

@@ -5,7 +5,7 @@ use super::{FenceError, error::own_statement};
 /// The tables of this crate, in the schema `stockade`, as idempotent SQL for migration tools. [`install`] runs it.
 pub const SCHEMA: &str = include_str!("schema.sql");
 
-/// The oldest schema version that this crate works with.
+/// The version of [`SCHEMA`]. This crate works with this version of the schema and with later ones.
 pub const SCHEMA_VERSION: i32 = 9;
 
 /// An arbitrary number that all instances agree on.
@@ -15,7 +15,14 @@ const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 /// left alone, so that a start waits for no table that a backup reads. Warns in the log about a pool without the
 /// time-outs of [`options`](super::options).
 ///
-/// Needs the right to create a schema in the database. Cancel safe: the installation is one transaction.
+/// Needs the right to create a schema in the database, unless the schema is there already: a role for migrations may
+/// have run [`SCHEMA`]. The role of the service, here `shop`, then needs these rights:
+///
+/// ```sql
+#[doc = include_str!("rights.sql")]
+/// ```
+///
+/// Cancel safe: the installation is one transaction.
 ///
 /// # Errors
 ///

@@ -51,7 +51,8 @@
 //!
 //! # Growth
 //!
-//! `stockade.fence` keeps one row per resource ever claimed. [`prune_rows`] and [`prune_floor`] remove old ones.
+//! `stockade.fence` keeps one row per resource ever claimed. Nothing removes them by itself: call [`prune_rows`] and
+//! [`prune_floor`] once a day.
 
 mod applying;
 mod begin;

@@ -36,6 +36,9 @@ pub enum Pruned {
 /// Call [`prune_rows`] at least [`PRUNE_PAUSE`] later. One daily job may call both, [`prune_rows`] first: rows are then
 /// deleted a day after their floor was raised.
 ///
+/// If this future is dropped, the floor may be raised and its pause not begun: [`prune_rows`] then says
+/// [`Pruned::TooEarly`] until this is called again.
+///
 /// # Errors
 ///
 /// [`FenceError::Schema`], [`FenceError::Sqlx`].
@@ -53,7 +56,7 @@ pub async fn prune_floor(pool: &PgPool, age: Duration) -> Result<Token, FenceErr
 }
 
 /// Second step: deletes the rows at or below a floor that was raised at least [`PRUNE_PAUSE`] ago, in batches. A row
-/// that is being claimed is skipped.
+/// that is being claimed is skipped. Cancel safe: the batches that were deleted stay deleted.
 ///
 /// # Errors
 ///

@@ -63,7 +63,7 @@ impl RouteLock {
         self.mode(Mode::Permit)
     }
 
-    /// How long a request waits for its turn. Default 2 s; zero tries once.
+    /// How long a request waits for its turn. Default 2 s, at most 24 hours; zero tries once.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.settings.wait = wait;
@@ -102,7 +102,8 @@ impl RouteLock {
         self
     }
 
-    /// How long a request may hold the lock, the body of its response included. Default 30 s.
+    /// How long a request may hold the lock, the body of its response included. Default 30 s. It must be longer than
+    /// the handler takes: with zero, each handler that waits for anything is answered 503.
     #[must_use]
     pub fn max_hold(mut self, max: Duration) -> Self {
         self.settings.max_hold = max;

@@ -20,7 +20,8 @@ returning f.token";
 /// `resource` is the encoded key, and `token` is what [`Locks::force_release`](crate::Locks::force_release) returned.
 /// The claim waits for a transaction under way, which keeps the row locked. The claim always succeeds then. The call
 /// returns the token of the claim, which is higher than `token` if the lock store had lost its data, or if the next
-/// holder has claimed already: that holder's later transactions are then refused, too.
+/// holder has claimed already: that holder's later transactions are then refused, too. If this future is dropped, the
+/// fence may be claimed or not; another call claims it.
 ///
 /// # Errors
 ///

@@ -27,9 +27,10 @@ use crate::{
 ///
 /// - All fences are claimed before anything is read, and a claim that is refused refuses its own change only.
 /// - If a change fails, or waits for a row for longer than 50 ms, its group is rolled back, and each of its changes is
-///   made in a transaction of its own. If that one waits as long, the change is made once more, and then waits as any
-///   transaction does. An error of [`GroupWrite::write`] after 50 ms counts as such a wait. Those made once more take a
-///   quarter of the pool's connections at most. One that gets none of these within two seconds fails as it did before.
+///   made in a transaction of its own. If that transaction also waits 50 ms, it is rolled back, and the change is tried
+///   a third time, now with the `lock_timeout` of the connection. An error of [`GroupWrite::write`] after 50 ms counts as
+///   such a wait. Third tries take a quarter of the pool's connections at most. If one gets none within two seconds, its
+///   caller gets the error of the second try.
 /// - If the database is silent for two minutes, the transaction is given up.
 /// - A change whose lock was lost while it waited, or whose request was answered as not applied, is not made.
 /// - If the database does not answer COMMIT, nobody knows whether the group was applied, and all of its callers get
@@ -83,6 +84,7 @@ impl<W: GroupWrite> GroupCommit<W> {
     }
 
     /// Makes a change under an exclusive ownership, and returns once it is committed and the cached values are dropped.
+    /// At most 1,024 changes wait for a group. Each further one has a transaction, and so a connection, of its own.
     ///
     /// If the future is dropped before its group begins, nothing is applied. If it is dropped later, the change may be
     /// applied.

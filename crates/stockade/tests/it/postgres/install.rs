@@ -1,14 +1,18 @@
-use std::time::Duration;
+use std::{mem::replace, time::Duration};
 
 use futures_util::future::join;
 use sqlx::{PgConnection, PgPool, postgres::PgPoolOptions};
 use stockade::{
     Locks,
-    postgres::{self, FenceError, Timeouts, install},
+    postgres::{self, FenceError, Pruned, Timeouts, install},
 };
 use stockade_testbed::PostgresServer;
 
-use super::Sku;
+use super::{
+    Sku,
+    cached::{World, online, read},
+    until,
+};
 use crate::log::Log;
 
 #[tokio::test]
@@ -46,6 +50,50 @@ async fn a_missing_or_old_schema_is_refused_with_the_remedy_in_one_line() {
     sqlx::query("drop schema stockade cascade").execute(&pool).await.unwrap();
     let gone = held.begin(&pool).await.unwrap_err();
     assert!(matches!(gone, FenceError::Schema { found: None }), "also after the check has passed: {gone:?}");
+}
+
+#[tokio::test]
+async fn a_role_with_the_rights_that_are_documented_can_do_all() {
+    let mut world = World::patient().await;
+    let rights = include_str!("../../../src/postgres/rights.sql");
+    // The administrator is called `stockade`, so the table of the test is in this schema.
+    let role = "create role shop login password 'shop'; alter role shop set search_path = stockade;
+        grant select, update on stock to shop";
+    sqlx::raw_sql(role).execute(&world.pool).await.unwrap();
+    sqlx::raw_sql(rights).execute(&world.pool).await.unwrap();
+    let url = world.postgres.url();
+    let (_, place) = url.split_once('@').unwrap();
+    let admin = replace(&mut world.pool, super::pool(&format!("postgres://shop:shop@{place}")).await);
+
+    install(&world.pool).await.unwrap();
+    let strict = world.cache().await;
+    let eventual = online(world.at(&world.redis.url()).await.name("eventual")).await;
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = held.begin(&world.pool).await.unwrap();
+    sqlx::query("update stock set quantity = 9").execute(&mut *tx).await.unwrap();
+    tx.invalidate(&strict, &Sku("a"));
+    tx.invalidate(&eventual, &Sku("a"));
+    tx.commit().await.unwrap();
+    assert_eq!(read(&strict).await, 9);
+    let held = held.downgrade().await.unwrap();
+    held.begin(&world.pool).await.unwrap().rollback().await.unwrap();
+    postgres::claim_forced(&world.pool, "stock:a", held.token()).await.unwrap();
+    postgres::settled(&world.pool).await.unwrap();
+
+    // What a committer left to the relay, which then keeps the applied rows as one.
+    let left = "insert into stockade.outbox (cache, resource, created_at)
+        select 'stock', 'stock:b', now() - interval '1 min' from generate_series(1, 10)";
+    sqlx::query(left).execute(&admin).await.unwrap();
+    let waiting = "select count(*) from stockade.outbox where applied_at is null and cache = 'stock'";
+    until(async || sqlx::query_scalar::<_, i64>(waiting).fetch_one(&admin).await.unwrap() == 0).await;
+
+    postgres::prune_floor(&world.pool, Duration::ZERO).await.unwrap();
+    sqlx::query("update stockade.fence_floor set settled_at = now() - interval '61 s'").execute(&admin).await.unwrap();
+    assert_eq!(postgres::prune_rows(&world.pool).await.unwrap(), Pruned::Rows(1));
+    drop(held);
+    locks.shutdown(Duration::from_secs(5)).await;
+    world.end().await;
 }
 
 #[tokio::test]
