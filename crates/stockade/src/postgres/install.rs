@@ -11,8 +11,16 @@ pub const SCHEMA_VERSION: i32 = 9;
 /// An arbitrary number that all instances agree on.
 const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 
+/// The time-outs of requests are too short for an index over many rows, and for an instance that waits for another one
+/// to make it.
+const PATIENT: &str = "set local statement_timeout = '10min'; set local lock_timeout = '10min'";
+
+/// While an upgrade waits for a table that somebody reads or writes, every write to the table waits behind it.
+const BRIEF: &str = "set local lock_timeout = '1500ms'";
+
 /// Creates or upgrades the schema. Idempotent. Instances that start together take turns. A schema that is new enough is
-/// left alone, so that a start waits for no table that a backup reads. Warns in the log about a pool without the
+/// left alone, so that a start waits for no table that a backup reads. An upgrade has ten minutes, whatever the
+/// time-outs of the pool, but waits 1.5 s at most for a table in use: call it again then. Warns in the log about a pool without the
 /// time-outs of [`options`](super::options).
 ///
 /// Needs the right to create a schema in the database, unless the schema is there already: a role for migrations may
@@ -35,9 +43,11 @@ pub async fn install(pool: &PgPool) -> Result<(), sqlx::Error> {
     }
     drop(connection);
     let mut tx = pool.begin().await?;
+    sqlx::raw_sql(PATIENT).execute(&mut *tx).await?;
     sqlx::query("select pg_advisory_xact_lock($1)").bind(INSTALL_LOCK).execute(&mut *tx).await?;
     // Another instance may have installed it meanwhile.
     if !is_installed(&mut tx).await? {
+        sqlx::raw_sql(BRIEF).execute(&mut *tx).await?;
         sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;
     }
     tx.commit().await

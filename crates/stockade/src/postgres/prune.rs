@@ -13,7 +13,7 @@ use crate::lock::Token;
 /// still run.
 pub const PRUNE_PAUSE: Duration = Duration::from_secs(60);
 
-/// How many rows one statement deletes. A statement of this size ends well within its time-out, and claims hardly wait
+/// How many rows one statement looks at. A statement of this size ends well within its time-out, and claims hardly wait
 /// for it.
 const BATCH: i64 = 10_000;
 
@@ -64,20 +64,30 @@ pub async fn prune_floor(pool: &PgPool, age: Duration) -> Result<Token, FenceErr
 pub async fn prune_rows(pool: &PgPool) -> Result<Pruned, FenceError> {
     const SETTLED: &str = "select token from stockade.fence_floor
         where settled_at <= clock_timestamp() - make_interval(secs => $1)";
-    const DELETE: &str = "delete from stockade.fence where token <= $1 and resource in (
-        select resource from stockade.fence where token <= $1 limit $2 for update skip locked)";
+    // There is no index by token, which each claim would have to change. So it walks through the primary key.
+    const DELETE: &str = "with page as materialized (
+            select resource from stockade.fence where resource > $2 order by resource limit $3
+        ), gone as (
+            delete from stockade.fence where token <= $1 and resource in (
+                select f.resource from stockade.fence f join page using (resource)
+                where f.token <= $1 for update of f skip locked)
+            returning 1
+        )
+        select (select max(resource) from page), (select count(*) from gone)";
     let floor: Option<i64> = sqlx::query_scalar(SETTLED)
         .bind(PRUNE_PAUSE.as_secs_f64())
         .fetch_optional(pool)
         .await
         .map_err(own_statement)?;
     let Some(floor) = floor else { return Ok(Pruned::TooEarly) };
-    let mut rows = 0;
+    let (mut rows, mut after) = (0, String::new());
     loop {
-        let deleted = sqlx::query(DELETE).bind(floor).bind(BATCH).execute(pool).await.map_err(own_statement)?;
-        rows += deleted.rows_affected();
-        if deleted.rows_affected() < BATCH.unsigned_abs() {
-            return Ok(Pruned::Rows(rows));
+        let page = sqlx::query_as(DELETE).bind(floor).bind(&after).bind(BATCH).fetch_one(pool).await;
+        let (last, deleted): (Option<String>, i64) = page.map_err(own_statement)?;
+        rows += deleted.unsigned_abs();
+        match last {
+            Some(last) => after = last,
+            None => return Ok(Pruned::Rows(rows)),
         }
     }
 }

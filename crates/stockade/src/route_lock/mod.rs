@@ -86,7 +86,9 @@
 //! request. A shutdown waits for them. They go on when the client goes away or the lock is lost: if a handler were
 //! dropped within its commit, its client would never learn the outcome. The handler learns of the loss through
 //! [`Fence::lost`](crate::Fence::lost), and the fence in the database refuses late writes. Values of
-//! `tokio::task_local!` do not follow a request to that task.
+//! `tokio::task_local!` do not follow a request to that task. A request of an unsafe method that goes on without its
+//! shared lock runs like this, too; after the longest hold and the time for its commit it is answered
+//! `outcome-unknown`.
 //!
 //! # Several resources
 //!

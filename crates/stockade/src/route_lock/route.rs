@@ -44,16 +44,17 @@ impl Route {
         if RequestLocks::refuses(&parts, &key) {
             return Err(Problem::NestedLock.into());
         }
-        if let Some(retry_after) = self.locks.refusing(&key, mode) {
-            if !self.settings.proceeds(mode) {
-                return Err(Rejection::new(Problem::LockStoreUnavailable).with_retry_after(retry_after).into());
-            }
-            return Ok((unlocked(parts, body, Degraded), None));
+        let refusing = self.locks.refusing(&key, mode);
+        if let Some(retry_after) = refusing.filter(|_| !self.settings.proceeds(mode)) {
+            return Err(Rejection::new(Problem::LockStoreUnavailable).with_retry_after(retry_after).into());
         }
         let body = match self.settings.stream_body {
             true => body,
             false => self.settings.upload.read(&parts.headers, body).await?.into(),
         };
+        if refusing.is_some() {
+            return Ok((unlocked(parts, body, Degraded), None));
+        }
         match self.acquire(key, mode, &parts, wait).await {
             Ok(guard) => Ok((Request::from_parts(parts, body), Some(Arc::new(Grant::One(guard))))),
             Err(LockError::Unavailable { reason, .. }) if self.settings.proceeds(mode) => {

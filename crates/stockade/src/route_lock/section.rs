@@ -8,10 +8,13 @@ use axum::{
 };
 use futures_util::FutureExt;
 use http_body::Body as _;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 use tracing::Instrument;
 
-use super::{Grant, HeldBody, Hold, Limits, Problem, RequestLocks, Route, Until};
+use super::{Grant, HeldBody, Hold, Limits, Problem, RequestLocks, Route, Settings, Until};
 use crate::lock::Mode;
 
 /// The part of a request that runs under its lock, from the grant to the response.
@@ -62,27 +65,12 @@ impl Section {
         Ok(self.end(problem))
     }
 
-    /// Runs the handler on a task of the locks. It goes on when the client goes away. A panic continues here.
     async fn detach<E: Send + 'static>(
         self,
         handler: impl Future<Output = Result<Response, E>> + Send + 'static,
     ) -> Result<Response, E> {
         let route = Arc::clone(&self.route);
-        let (reply, answer) = oneshot::channel();
-        let work = AssertUnwindSafe(self.supervise(handler)).catch_unwind();
-        let task = async move {
-            // Without a client, the response is dropped here, and the guard in its body with it.
-            if let Err(Err(panic)) = reply.send(work.await) {
-                tracing::error!(panic = message(&*panic), "a handler panicked after its client had gone");
-            }
-        };
-        drop(route.locks.tasks().spawn(task.in_current_span()));
-        match answer.await {
-            Ok(Ok(result)) => result,
-            Ok(Err(panic)) => panic::resume_unwind(panic),
-            // Only the shutdown of the runtime drops the task.
-            Err(_) => Ok(route.end(Problem::OutcomeUnknown)),
-        }
+        route.detach(self.supervise(handler)).await
     }
 
     /// The loss of the lease does not end a write: the handler learns of it through the fence, and the fence row in the
@@ -139,6 +127,49 @@ impl Section {
         }
         let hold = Hold { route, grant, entered, deadline: limits.deadline };
         response.map(|body| Body::new(HeldBody::new(body, hold, !detached)))
+    }
+}
+
+impl Route {
+    /// Runs work on a task of the locks. It goes on when the client goes away. A panic continues here.
+    async fn detach<E: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<Response, E>> + Send + 'static,
+    ) -> Result<Response, E> {
+        let (reply, answer) = oneshot::channel();
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let task = async move {
+            // Without a client, the response is dropped here, and the guard in its body with it.
+            if let Err(Err(panic)) = reply.send(work.await) {
+                tracing::error!(panic = message(&*panic), "a handler panicked after its client had gone");
+            }
+        };
+        drop(self.locks.tasks().spawn(task.in_current_span()));
+        match answer.await {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => panic::resume_unwind(panic),
+            // Only the shutdown of the runtime drops the task.
+            Err(_) => Ok(self.end(Problem::OutcomeUnknown)),
+        }
+    }
+
+    /// Runs the handler of an unsafe method that goes on without its lock. It may write all the same, so it goes on when
+    /// the client goes away. It ends after the longest hold, or at a shutdown.
+    pub(crate) async fn detach_unlocked<E: Send + 'static>(
+        self: Arc<Self>,
+        handler: impl Future<Output = Result<Response, E>> + Send + 'static,
+    ) -> Result<Response, E> {
+        let route = Arc::clone(&self);
+        let work = async move {
+            let Settings { max_hold, commit_timeout, .. } = route.settings;
+            tokio::select! {
+                biased;
+                result = handler => result,
+                () = sleep(max_hold.saturating_add(commit_timeout)) => Ok(route.end(Problem::OutcomeUnknown)),
+                () = route.locks.taken_away() => Ok(route.end(Problem::OutcomeUnknown)),
+            }
+        };
+        self.detach(work).await
     }
 }
 

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
-    batch::{Batch, Due},
+    batch::{Batch, Due, batches},
     entry::Entry,
     schedule::Schedule,
 };
@@ -17,8 +17,6 @@ use crate::{
 
 /// Renewals that are due within this time of each other are sent together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// The most renewals in one call, so that one slow call does not hold up many.
-const BATCH: usize = 256;
 
 /// The ownerships to renew, ordered by the time of their next event.
 #[derive(Debug)]
@@ -141,22 +139,7 @@ impl RenewalQueue {
                 self.store.release_detached(ownership);
             }
         }
-        (self.batches(due), next)
-    }
-
-    /// In the order of their deadlines. Each batch goes to one shard only, so that a shard that hangs holds up no
-    /// other.
-    fn batches(&self, mut due: Vec<Due>) -> Vec<Batch> {
-        due.sort_by_key(|due| due.deadline);
-        let mut shards: Vec<(u32, Vec<Due>)> = Vec::new();
-        for due in due {
-            let shard = self.store.shard(&due.ownership.key);
-            match shards.iter_mut().find(|(known, _)| *known == shard) {
-                Some((_, renewals)) => renewals.push(due),
-                None => shards.push((shard, vec![due])),
-            }
-        }
-        shards.iter().flat_map(|(_, due)| due.chunks(BATCH).map(Batch::new)).collect()
+        (batches(due, |key| self.store.shard(key)), next)
     }
 
     /// Plans the next renewal of each entry of a batch that was answered or timed out.

@@ -8,6 +8,13 @@ use stockade::{
 };
 use stockade_testbed::PostgresServer;
 
+/// For how many seconds a session has waited for a lock.
+async fn blocked_for(pool: &PgPool) -> f64 {
+    const WAITS: &str = "select coalesce(max(extract(epoch from clock_timestamp() - query_start)), 0)::float8
+        from pg_stat_activity where wait_event_type = 'Lock'";
+    sqlx::query_scalar(WAITS).fetch_one(pool).await.unwrap()
+}
+
 use super::{
     Sku,
     cached::{World, online, read},
@@ -25,6 +32,27 @@ async fn instances_that_install_at_the_same_time_take_turns() {
     let version: i32 =
         sqlx::query_scalar("select version from stockade.schema_version").fetch_one(&pool).await.unwrap();
     assert_eq!(version, postgres::SCHEMA_VERSION);
+}
+
+#[tokio::test]
+async fn an_installation_takes_longer_than_a_request_may() {
+    let server = PostgresServer::start().await.unwrap();
+    let admin = super::pool(&server.url()).await;
+    let timeouts = Timeouts::default().statement(Duration::from_millis(200)).lock(Duration::from_millis(200));
+    let options = postgres::options(server.url().parse().unwrap(), &timeouts);
+    let pool = PgPoolOptions::new().connect_with(options).await.unwrap();
+    let slow = "create function slow() returns event_trigger language plpgsql as
+            $$ begin if current_query() like '%outbox_applied%' then perform pg_sleep(0.1); end if; end $$;
+        create event trigger slow on ddl_command_start execute function slow()";
+    sqlx::raw_sql(slow).execute(&admin).await.unwrap();
+    let mut other = admin.begin().await.unwrap();
+    sqlx::query("select pg_advisory_xact_lock($1)").bind(0x5354_4f43_4b41_4445_i64).execute(&mut *other).await.unwrap();
+    let waits = async {
+        until(async || blocked_for(&admin).await > 0.5).await;
+        other.rollback().await.unwrap();
+    };
+    let (installed, ()) = join(install(&pool), waits).await;
+    installed.unwrap();
 }
 
 #[tokio::test]

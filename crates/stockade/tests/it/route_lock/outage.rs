@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    http::Method,
+    body::Body,
+    http::{Method, Request},
     routing::{get, post},
 };
 use futures_util::future::{join, join_all};
@@ -120,6 +121,8 @@ async fn a_frozen_store_is_refused_in_time_then_at_once_and_recovers() {
         let started = Instant::now();
         assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.status, 200);
         assert!(started.elapsed() < IN_TIME);
+        let large = Request::get("/stock/1").body(Body::from(vec![0; 1 << 17])).unwrap();
+        assert_eq!(send(&app, large).await.status, 413, "the limit of the body holds without the lock");
         at_once += u32::from(took < AT_ONCE);
     }
     assert!(at_once >= 10, "the breaker stayed closed: {at_once} of 20 were refused at once");

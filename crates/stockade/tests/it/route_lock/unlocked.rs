@@ -1,13 +1,20 @@
 //! Reads that go on without their lock after they waited too long for it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use axum::{Extension, Router, http::Method, routing::get};
+use axum::{
+    Extension, Router,
+    http::Method,
+    routing::{get, post},
+};
 use stockade::{
     Fence, Locks,
     route_lock::{RouteLock, Unlocked},
 };
-use tokio::time::Instant;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use super::support::{LIMIT, SHORT, Sku, hold, idle, request, send, waiting};
 
@@ -44,6 +51,32 @@ async fn a_read_goes_on_without_its_lock_after_its_wait_and_a_write_is_refused()
     let asked = Instant::now();
     assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.text(), "unlocked");
     assert!(asked.elapsed() < LIMIT, "it waits no longer than a write");
+    drop(held);
+    idle(&locks).await;
+}
+
+/// Of a route whose lock is shared for all methods.
+#[tokio::test]
+async fn a_write_that_goes_on_without_its_lock_ends_although_its_client_leaves() {
+    let locks = Locks::memory();
+    let (began, goes_on, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handler = {
+        let (began, goes_on, ended) = (Arc::clone(&began), Arc::clone(&goes_on), Arc::clone(&ended));
+        async move || {
+            began.notify_one();
+            goes_on.notified().await;
+            ended.notify_one();
+        }
+    };
+    let lock = RouteLock::by::<Sku>(&locks).read().read_wait(SHORT);
+    let app = Router::new().route("/stock/{sku}", post(handler).route_layer(lock));
+    let held = hold(&locks, "1").await;
+    tokio::select! {
+        _ = send(&app, request(Method::POST, "/stock/1")) => panic!("it is held"),
+        () = began.notified() => {}
+    }
+    goes_on.notify_one();
+    timeout(LIMIT, ended.notified()).await.expect("the handler was dropped with its client");
     drop(held);
     idle(&locks).await;
 }

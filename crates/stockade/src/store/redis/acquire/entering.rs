@@ -74,6 +74,9 @@ impl Waiter {
         if wanted || self.mailbox.is_wanted() || !is_heard {
             ownership.recall(Recall::Once);
         }
+        if let Some(reason) = self.mailbox.loss() {
+            self.inner.held.lose(&ownership.owner, reason);
+        }
         if let Some(shard) = shard {
             if shard.run() != self.server.asked {
                 // The link has met another run of the server since, and asked about all other ownerships then.

@@ -6,7 +6,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{clock::Instant, store::Token};
+use crate::{
+    clock::Instant,
+    store::{LossReason, Token},
+};
 
 /// A grant as it came in.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +51,8 @@ struct Unread {
     grant: Option<Grant>,
     /// Server time at which the waiter was removed from the queue, or its grant ended.
     dropped: Option<u64>,
+    /// Server time at which its grant ended, and why.
+    ended: Option<(u64, LossReason)>,
     /// Server time at which another waiter found that the queue had lost this process' places.
     displaced: Option<u64>,
     /// Server time of the last reply, which supersedes older messages.
@@ -69,6 +74,23 @@ impl Mailbox {
 
     pub(crate) fn dropped(&self, now: u64) {
         self.post(|unread| unread.dropped = unread.dropped.max(Some(now)));
+    }
+
+    /// Records that the grant of this waiter ended. Returns whether the last reply can't have taken account of that.
+    pub(crate) fn ended(&self, now: u64, reason: LossReason) -> bool {
+        let mut is_news = false;
+        self.post(|unread| {
+            unread.dropped = unread.dropped.max(Some(now));
+            unread.ended = Some((now, reason));
+            is_news = now > unread.answered;
+        });
+        is_news
+    }
+
+    /// Why the grant that this waiter has just entered with is over, if a message said so since the last reply.
+    pub(crate) fn loss(&self) -> Option<LossReason> {
+        let unread = self.unread.lock();
+        unread.ended.filter(|(now, _)| *now > unread.answered).map(|(_, reason)| reason)
     }
 
     pub(crate) fn displaced(&self, now: u64) {
@@ -106,13 +128,14 @@ impl Mailbox {
     pub(crate) fn elsewhere(&self) {
         let mut unread = self.unread.lock();
         (unread.grant, unread.dropped, unread.displaced, unread.answered) = (None, None, None, 0);
+        unread.ended = None;
     }
 
     /// Called before asking. The question deals with the messages that made it necessary, because its answer is newer
     /// than they are.
     pub(crate) fn asking(&self) {
         let mut unread = self.unread.lock();
-        (unread.reconnected, unread.ask_for_all, unread.dropped) = (false, false, None);
+        (unread.reconnected, unread.ask_for_all, unread.dropped, unread.ended) = (false, false, None, None);
     }
 
     /// The next thing to do, if any.
@@ -123,6 +146,7 @@ impl Mailbox {
     pub(crate) fn take(&self) -> Option<Mail> {
         let mut unread = self.unread.lock();
         let (dropped, displaced, grant) = (unread.dropped.take(), unread.displaced.take(), unread.grant.take());
+        unread.ended = None;
         let displaced = displaced.filter(|now| *now > unread.answered);
         let ended = dropped.max(displaced);
         if let Some(grant) = grant.filter(|grant| grant.now >= unread.answered.max(ended.map_or(0, |now| now + 1))) {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use tokio::time::sleep;
 
 use crate::{
@@ -99,8 +100,17 @@ impl Inner {
         let handed = Handed::of(ownership);
         if ownership.deadline().remaining() < ownership.lease / 2 {
             let (inner, Handed { key, owner, token, lease, .. }) = (Arc::clone(self), handed.clone());
-            // After the adoption it finds another owner, and changes nothing.
-            self.spawn(async move { drop(inner.renew_one(&key, &owner, token, lease).await) });
+            let end = ownership.deadline();
+            let mut renewal = Box::pin(async move {
+                // After the adoption it finds another owner, and changes nothing.
+                while inner.renew_one(&key, &owner, token, lease).await.is_err() && !end.remaining().is_zero() {
+                    sleep(PAUSE).await;
+                }
+            });
+            // Queued at once, since the caller may pass the lock on and end its process.
+            if (&mut renewal).now_or_never().is_none() {
+                self.spawn(renewal);
+            }
         }
         Ok(handed)
     }

@@ -75,10 +75,11 @@ impl HeldTable {
         }
     }
 
-    /// Whether the owner holds its resource with this token, or did until it was handed over.
+    /// Whether the owner holds its resource with this token or a later one, or did until it was handed over. A grant
+    /// may arrive late, when another server has granted the resource to the same owner again.
     pub(crate) fn knows(&self, owner: &Owner, token: Token) -> bool {
         let ownership = self.held.lock().get(owner).and_then(|held| held.ownership.upgrade());
-        ownership.is_some_and(|ownership| ownership.token == token) || self.handed_over.lock().contains(owner)
+        ownership.is_some_and(|ownership| ownership.token >= token) || self.handed_over.lock().contains(owner)
     }
 
     /// Leaves an ownership to another process to adopt. The owner is remembered, because the message of its grant may

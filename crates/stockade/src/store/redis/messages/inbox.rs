@@ -184,7 +184,10 @@ impl Inner {
     }
 
     fn ended(&self, owner: &Owner, now: u64, reason: LossReason) {
-        if let Recipient::Nobody = self.waiters.post(owner, |_, mailbox| mailbox.dropped(now)) {
+        let mut is_news = true;
+        self.waiters.post(owner, |_, mailbox| is_news = mailbox.ended(now, reason));
+        // As for `Message::Wanted`: the attempt may be turning into an ownership right now.
+        if is_news {
             self.held.lose(owner, reason);
         }
     }

@@ -12,7 +12,7 @@ use super::{
     until_waiting, waiting, write,
 };
 use crate::store::{
-    Attempt, Force, LockError, LockStore, Owner, Released, Token,
+    Attempt, Force, LockError, LockStore, LossReason, Owner, Released, Token,
     redis::{
         RedisStore,
         commands::{calls::GRANT, replies::Acquired},
@@ -213,11 +213,33 @@ async fn a_grant_that_its_process_holds_is_kept() {
     let is_held = async || store.inspect(&held.key).await.unwrap().holders.len() == 1;
     told(&store, &server(&store), &message);
     assert!(is_held().await);
+    // The message of an earlier grant to the same owner, from a server that had the bucket before.
+    let late = format!("G {owner} {} {} {now} {}", held.token.get() - 1, now + 10_000_000, held.key);
+    told(&store, &server(&store), &late);
+    assert!(is_held().await, "the lock was released under its holder");
     let handed = store.hand_over(&held).unwrap();
     told(&store, &server(&store), &message);
     assert!(is_held().await, "nobody can adopt it");
     let adopted = store.adopt(&handed).await.unwrap();
     assert_eq!(store.release(&adopted).await.unwrap(), Released::Released);
+    world.end().await;
+}
+
+/// The message comes after the reply, and before the attempt has read the reply.
+#[tokio::test]
+async fn a_forced_release_reaches_an_attempt_that_has_not_read_its_grant() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let mut attempt = store.acquire(write(&key("not-read")));
+    assert!(futures_util::FutureExt::now_or_never(&mut attempt).is_none());
+    // Replies arrive in the order of the commands.
+    assert_eq!(store.inspect(&key("not-read")).await.unwrap().holders.len(), 1);
+    let state = world.command(&["GET", &store.inner.keys.of(&key("not-read"))[0]]).await;
+    let (owner, shard) = (&state[6..34], server(&store));
+    told(&store, &shard, &format!("F {owner} {}", shard.state.clock.stamp()));
+    let held = timeout(LIMIT, attempt).await.unwrap().unwrap();
+    assert_eq!(held.loss(), Some(LossReason::Forced));
+    store.release(&held).await.unwrap();
     world.end().await;
 }
 
