@@ -81,7 +81,7 @@ async fn nodes_are_found_beside_one_that_does_not_answer() {
 #[tokio::test]
 async fn nodes_are_found_behind_one_that_belongs_to_no_cluster() {
     let cluster = Cluster::start().await;
-    let alone = RedisServer::builder().args(["--cluster-enabled", "yes"]).start().await.unwrap();
+    let alone = RedisServer::builder().cluster_node().start().await.unwrap();
     let url = format!("redis-cluster://{},{}", alone.addr(), cluster.primary(1).addr());
     connected(&Redis::connect(&url).await.unwrap()).await;
     cluster.end().await;
