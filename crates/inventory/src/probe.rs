@@ -11,10 +11,12 @@ use crate::db;
 /// balancer waiting.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// Asks whether the database is there and its schema is current: once for all who ask at the same time.
+/// Asks whether the database is there and its schema is current. Callers that ask at the same time share one answer. An
+/// error is not shared: the next caller asks again.
 ///
-/// It has a connection of its own. If all others are in use, those of the other instances are too: an instance that was
-/// not ready then would take the reads with it that memory and Redis can answer. Cheap to clone.
+/// The probe has a connection of its own. If all other connections are in use, those of the other instances probably
+/// are, too. If all instances were then not ready, nobody would serve the reads that memory and Redis can answer. Cheap
+/// to clone.
 #[derive(Clone, Debug)]
 pub struct Probe {
     pool: PgPool,
@@ -34,7 +36,7 @@ impl Probe {
         Self { pool, last: Arc::default() }
     }
 
-    /// Whether the schema is current. Cancel safe: whoever waits next asks then.
+    /// Whether the schema is current. Cancel safe: the next caller asks instead.
     pub(crate) async fn is_current(&self) -> Result<bool, sqlx::Error> {
         let mut last = self.last.lock().await;
         if let Some(answer) = last.filter(|answer| answer.asked.elapsed() < FRESH) {

@@ -14,8 +14,8 @@ const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
-/// How far the zero of an [`Instant`] lies before the boot, in nanoseconds: 146 years. A value may have been loaded long
-/// before a machine that reads it was booted.
+/// How far the zero of an [`Instant`] lies before the boot, in nanoseconds: 146 years. A value may have been loaded
+/// long before the machine that reads it was booted.
 const BEFORE_BOOT: u64 = 1 << 62;
 
 /// An instant of the lease clock, in nanoseconds.

@@ -1,6 +1,7 @@
 //! The end of a sale.
 
 use stockade::{
+    Guard,
     lock::LockError,
     postgres::{CommitError, FenceError},
 };
@@ -56,10 +57,15 @@ async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
         return Ok(false);
     }
     let guard = app.locks.write(&sale.sku).wait(app.limits.lock_wait).acquire().await?;
+    app.flash.answered(Box::pin(give_back(app, sale, &guard))).await?;
+    Ok(true)
+}
+
+/// The transaction that closes the sale and gives unsold units back, unless it is closed already.
+async fn give_back(app: &App, sale: &Sale, guard: &Guard) -> Result<(), CloseError> {
     let mut tx = guard.begin(&app.pg).await?;
     let Some(closed) = db::flash_sale::close(&mut tx, sale.id).await? else {
-        tx.rollback().await?;
-        return Ok(true);
+        return Ok(tx.rollback().await?);
     };
     let unsold = Delta::new(closed.unsold()).ok();
     if let Some(unsold) = unsold {
@@ -84,12 +90,11 @@ async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
         tx.invalidate(&app.stocks, &sale.sku);
     }
     tx.commit().await?;
-    drop(guard);
     if unsold.is_some() {
         metrics::movement(Kind::Flash, Outcome::Applied);
     }
     tracing::info!(sku = %sale.sku, sale = %sale.id, stored = closed.stored, "a sale was closed");
-    Ok(true)
+    Ok(())
 }
 
 /// The reference in the ledger for units that go into a sale and come back from it.

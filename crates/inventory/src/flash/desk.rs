@@ -15,7 +15,7 @@ pub struct FlashSettings {
     pub durable: bool,
     /// How many reservations of a sale may wait for Postgres.
     pub backlog: u32,
-    /// How long Postgres may take for a transaction. Longer than a healthy one takes, which may wait for rows.
+    /// How long one transaction or query may take in Postgres. Longer than a healthy one, also if it waits for rows.
     pub database_timeout: Duration,
 }
 

@@ -32,7 +32,7 @@ pub struct CacheInfo {
     /// Whether the answer was given outside the normal rules because Redis was unreachable. It may be outdated.
     pub degraded: bool,
     /// Whether the answer was given without the lock of its route, because the request did not get the lock in time. A
-    /// write may have been running. Set only by [`Cached`](crate::extract::Cached).
+    /// write may have been running. Set only by `extract::Cached`.
     pub unlocked: bool,
     /// Whether the call waited for another call's load.
     pub collapsed: bool,

@@ -1,4 +1,5 @@
-//! Cache-aside: values of the database kept in Redis and in the memory of the process, loaded once, and never kept once they are stale.
+//! Cache-aside: values of the database, kept in Redis and in the memory of the process. A value is loaded once in the
+//! whole fleet, and dropped when its row is written.
 //!
 //! ```
 //! # use std::{borrow::Cow, convert::Infallible, time::Duration};
@@ -69,9 +70,10 @@
 //!
 //! # When something is down
 //!
-//! If Redis is down or frozen, a read waits for one command time-out. If Redis is slow but answers, a read waits for
-//! four at most, after up to twenty for a place on the connection. After a few failures a breaker opens, and reads do
-//! not wait for Redis at all. A read then takes the first of these that there is:
+//! If Redis is down or frozen, a read waits for one command time-out. If Redis is slow but answers, each command of a
+//! read takes four command time-outs at most, after up to twenty for its place on the connection. A hit is one command;
+//! a miss, or a value with tags, is two. After a few failures a breaker opens, and reads do not wait for Redis at all.
+//! Without an answer of Redis, a read gets the first of these that there is:
 //!
 //! 1. a value in the memory of this process, fresh or within its grace,
 //! 2. a load, within the limits of loads,
@@ -131,9 +133,7 @@ pub use stats::CacheStats;
 #[cfg(test)]
 pub(crate) use store::Outcomes;
 #[cfg(feature = "postgres")]
-#[cfg(feature = "postgres")]
-pub(crate) use store::REPEATABLE;
-pub(crate) use store::{Fault, NotTaken, OLD_PRIMARY_WRITES, UnsureRun, some_at_a_time};
+pub(crate) use store::{Fault, NotTaken, OLD_PRIMARY_WRITES, REPEATABLE, UnsureRun, some_at_a_time};
 #[cfg(feature = "postgres")]
 pub(crate) use strict::{Fates, Intent, Relayed};
 #[cfg(feature = "postgres")]

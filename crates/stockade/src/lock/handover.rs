@@ -17,9 +17,9 @@ const OWNER_LEN: usize = 28;
 /// [`Locks::adopt`](super::Locks::adopt).
 ///
 /// A bearer secret: whoever has it has the lock. It can be adopted once. If it is never adopted, the lock ends with
-/// what was left of the guard's lease. If less than half was left, a renewal is sent, so that it ends with a whole
-/// lease, unless the process ends before the renewal was written. The time until it is adopted does not count for
-/// [`max_hold`](super::LockRequest::max_hold). Dropping this value changes nothing, since its text may be on its way.
+/// what was left of the guard's lease. If less than half was left, a renewal is sent. The lock then lasts a whole lease
+/// from the renewal, unless the process ends before it has sent the renewal. The time until the adoption does not count
+/// for [`max_hold`](super::LockRequest::max_hold). Dropping this value changes nothing: its text may be on its way.
 #[derive(Clone)]
 pub struct Handover {
     pub(super) handed: Handed,

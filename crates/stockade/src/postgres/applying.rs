@@ -36,7 +36,7 @@ pub(super) async fn apply(caches: &[Invalidator], rows: &[Row]) -> Applied {
                 continue;
             };
             let failure = RelayError::Cache { cache: cache.name(), source: error };
-            // If the store took other rows, this row is at fault and not the store, unless it fell silent in between.
+            // If the store took other rows, this row is at fault, unless the store fell silent in between.
             if fault == Fault::Key || fault == Fault::Store && answers {
                 applied.refused.insert(row);
                 applied.refusal = Some(failure);

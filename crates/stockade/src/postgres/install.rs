@@ -19,9 +19,10 @@ const PATIENT: &str = "set local statement_timeout = '10min'; set local lock_tim
 const BRIEF: &str = "set local lock_timeout = '1500ms'";
 
 /// Creates or upgrades the schema. Idempotent. Instances that start together take turns. A schema that is new enough is
-/// left alone, so that a start waits for no table that a backup reads. An upgrade has ten minutes, whatever the
-/// time-outs of the pool, but waits 1.5 s at most for a table in use: call it again then. Warns in the log about a pool without the
-/// time-outs of [`options`](super::options).
+/// left alone, so that a start waits for no table that a backup reads. Each statement of an upgrade may take ten
+/// minutes, whatever the time-outs of the pool. If a statement waits 1.5 s for a table in use, the upgrade fails and
+/// changes nothing: call `install` again. Warns in the log about a pool without the time-outs of
+/// [`options`](super::options).
 ///
 /// Needs the right to create a schema in the database, unless the schema is there already: a role for migrations may
 /// have run [`SCHEMA`]. The role of the service, here `shop`, then needs these rights:

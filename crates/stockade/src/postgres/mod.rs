@@ -51,8 +51,8 @@
 //!
 //! # Growth
 //!
-//! `stockade.fence` keeps one row per resource ever claimed. Nothing removes them by itself: call [`prune_rows`] and
-//! [`prune_floor`] once a day.
+//! `stockade.fence` keeps one row per resource ever claimed. Old rows are not removed by themselves: call
+//! [`prune_rows`] and [`prune_floor`] once a day.
 
 mod applying;
 mod begin;

@@ -110,8 +110,8 @@ impl Redis {
         RedisBuilder { source: source.into(), tls: None, timeout: Duration::from_millis(250), eviction: false }
     }
 
-    /// The same server with another first part for every key. Default `stockade`. It does not set two programs apart
-    /// in Postgres: the fence knows a resource by its kind and id only.
+    /// The same server with another first part for every key. Default `stockade`. A namespace does not
+    /// separate two programs in Postgres, where the fence knows a resource by its kind and id only.
     ///
     /// # Panics
     ///

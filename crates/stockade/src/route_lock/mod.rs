@@ -87,8 +87,8 @@
 //! dropped within its commit, its client would never learn the outcome. The handler learns of the loss through
 //! [`Fence::lost`](crate::Fence::lost), and the fence in the database refuses late writes. Values of
 //! `tokio::task_local!` do not follow a request to that task. A request of an unsafe method that goes on without its
-//! shared lock runs like this, too; after the longest hold and the time for its commit it is answered
-//! `outcome-unknown`.
+//! shared lock (with [`RouteLock::read`]) also runs on such a task. It is answered `outcome-unknown` if it takes longer
+//! than [`RouteLock::max_hold`] and [`RouteLock::commit_timeout`] together, or if a shutdown reaches its limit.
 //!
 //! # Several resources
 //!

@@ -153,8 +153,9 @@ impl Route {
         }
     }
 
-    /// Runs the handler of an unsafe method that goes on without its lock. It may write all the same, so it goes on when
-    /// the client goes away. It ends after the longest hold, or at a shutdown.
+    /// Runs the handler of an unsafe method that goes on without its lock. The handler may write all the same, so it
+    /// goes on when the client goes away. It is dropped after `max_hold` plus `commit_timeout`, or at the limit of a
+    /// shutdown, and the answer is then `outcome-unknown`.
     pub(crate) async fn detach_unlocked<E: Send + 'static>(
         self: Arc<Self>,
         handler: impl Future<Output = Result<Response, E>> + Send + 'static,

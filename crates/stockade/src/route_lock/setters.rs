@@ -147,8 +147,9 @@ impl RouteLock {
         self
     }
 
-    /// What reads do when the lock store is unavailable. Default [`OnStoreError::Refuse`]. Writes are always refused,
-    /// and so are all requests with [`RouteLock::write`] and [`RouteLock::permits`].
+    /// What requests in shared mode do when the lock store is unavailable. Default [`OnStoreError::Refuse`]. Requests
+    /// in exclusive mode, and requests for a permit, are always refused. With [`RouteLock::read`] every method is in
+    /// shared mode: a write then goes on without the lock, too.
     #[must_use]
     pub fn on_store_error(mut self, action: OnStoreError) -> Self {
         self.settings.on_store_error = action;

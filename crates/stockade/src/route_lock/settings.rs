@@ -5,11 +5,11 @@ use axum::http::Method;
 use super::{OnReject, Upload};
 use crate::lock::Mode;
 
-/// What a read does when the lock store is unavailable.
+/// What a request in shared mode does when the lock store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnStoreError {
-    /// Answers 503, as for every write.
+    /// Answers 503, as for every request in exclusive mode.
     #[default]
     Refuse,
     /// Runs without the lock, marked as [`Degraded`](super::Degraded).

@@ -36,9 +36,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// How long an expired value is kept for emergencies. It is served when the loader fails or is held off, and while
     /// Redis is unreachable. Default 60 s. Zero serves no expired value, and neither does a strict cache.
     ///
-    /// Without Redis a value in memory, expired or not, is served until the grace has passed since the process last
-    /// heard of invalidations, or since the value expired if that came first. So it misses the writes of about one
-    /// grace, and is marked as degraded.
+    /// A value in memory, expired or not, is served without Redis for one grace. The grace counts from when the value
+    /// expired, or from when the process last heard of invalidations, whichever is earlier. Such an answer may miss
+    /// all writes of the last grace, and is marked as degraded.
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }

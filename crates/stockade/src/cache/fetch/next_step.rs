@@ -50,8 +50,8 @@ pub(crate) enum Step<V> {
 pub(crate) enum Permit<V> {
     /// Under the lease, so that the value may be stored. With the expired value, if the store still has it.
     Leased(Option<Entry<V>>),
-    /// The value is not stored, since a writer is committing, or another process loads what may not be taken from it.
-    /// With the intents that are suspiciously old.
+    /// The value is not stored: a writer is committing, or another process is loading a value that this process may not
+    /// take. With the intents that are suspiciously old.
     Committing(Vec<Intent>),
     /// The value is not stored, since the store is away.
     StoreAway,

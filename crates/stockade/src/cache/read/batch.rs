@@ -72,8 +72,9 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
 
     /// Loads the missing values. With a batch loader they are one load. Otherwise as many loads run at a time as the
     /// limits allow, so that this call does not fill the queue of loads against itself. A key that waits for its turn
-    /// has no flight yet, so no other call joins a flight that has not started. The keys wait on a task: a time-out
-    /// answers for a key, and its load still comes. If the call is dropped, no further load begins.
+    /// has no flight yet, so no other call joins a flight that has not started. The keys wait on a task of their
+    /// own: a caller whose time is up gets an error, and the key is still loaded. If the call is dropped, no further
+    /// load begins.
     async fn load_cold(
         self: &Arc<Self>,
         called: Instant,

@@ -14,7 +14,9 @@ mod wake;
 pub(crate) use cache_store::Store;
 pub(crate) use first_attempt::FirstAttempt;
 pub(crate) use memory::Memory;
-pub(crate) use outcomes::{Fault, NotTaken, Outcomes};
+#[cfg(feature = "postgres")]
+pub(crate) use outcomes::Fault;
+pub(crate) use outcomes::{NotTaken, Outcomes};
 pub(crate) use redis::Remote;
 pub(crate) use reply::{Filled, Filling, Hold, Lease, Read, Want};
 pub(crate) use some_at_a_time::some_at_a_time;

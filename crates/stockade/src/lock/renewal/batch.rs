@@ -28,8 +28,8 @@ pub(super) struct Batch {
 const MOST: usize = 256;
 
 /// Batches of these renewals, in the order of their deadlines. Each goes to one shard only, so that a shard that hangs
-/// holds up no other. The leases in a batch differ by less than a factor of two, since the shortest decides how long the
-/// batch may take.
+/// holds up no other. The leases in a batch differ by less than a factor of two, since the shortest decides how long
+/// the batch may take.
 pub(super) fn batches(mut due: Vec<Due>, shard: impl Fn(&Key) -> u32) -> Vec<Batch> {
     due.sort_by_key(|due| due.deadline);
     let mut alike: Vec<((u32, u32), Vec<Due>)> = Vec::new();

@@ -28,9 +28,10 @@ use crate::{
 /// - All fences are claimed before anything is read, and a claim that is refused refuses its own change only.
 /// - If a change fails, or waits for a row for longer than 50 ms, its group is rolled back, and each of its changes is
 ///   made in a transaction of its own. If that transaction also waits 50 ms, it is rolled back, and the change is tried
-///   a third time, now with the `lock_timeout` of the connection. An error of [`GroupWrite::write`] after 50 ms counts as
-///   such a wait. Third tries take a quarter of the pool's connections at most. If one gets none within two seconds, its
-///   caller gets the error of the second try.
+///   a third time, now with the `lock_timeout` of the connection. A change that is alone in its group skips the second
+///   try. An error of [`GroupWrite::write`] after 50 ms counts as such a wait. Third tries take a quarter of the pool's
+///   connections at most. A change that gets no connection for its third try within two seconds fails with the error of
+///   the try before.
 /// - If the database is silent for two minutes, the transaction is given up.
 /// - A change whose lock was lost while it waited, or whose request was answered as not applied, is not made.
 /// - If the database does not answer COMMIT, nobody knows whether the group was applied, and all of its callers get

@@ -56,7 +56,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let keys = Keys::new(redis.key_prefix(), settings.name);
         let channels = vec![keys.channel(), keys.inbox()];
         let strict = settings.strict.is_some();
-        let longest = trusted_by_age(&settings);
+        let longest = (*settings.ttl.end()).max(settings.null_ttl).saturating_add(settings.grace);
+        let longest = trusted_by_age(strict, longest);
         let subscription = Arc::new(Subscription::new(keys, local, longest, strict));
         let events = Arc::clone(&subscription) as Arc<dyn RoutedEvents<()>>;
         let servers = RoutedLink::new(redis, "cache", channels, ALL, events);
@@ -252,15 +253,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 }
 
-/// How old a run must be to be trusted although no relay vouched for it: no value from before it is left. A loader may
-/// give its values any lifetime. So in a strict cache a run is never trusted because of its age, and in another one not
-/// as long as a relay has invalidations from before the run to repeat, and a minute more.
-fn trusted_by_age(settings: &Settings) -> Duration {
-    if settings.strict.is_some() {
-        return Duration::MAX;
-    }
-    let longest = (*settings.ttl.end()).max(settings.null_ttl).saturating_add(settings.grace);
-    longest.max(REPEATABLE + Duration::from_secs(60))
+/// How old a run must be to be trusted without the word of a relay. By then no value from before the run is left. In a
+/// strict cache a run is never trusted because of its age, since a loader may give its values any lifetime. In an
+/// eventual cache it takes at least as long as a relay keeps invalidations to repeat, and a minute more.
+fn trusted_by_age(strict: bool, longest: Duration) -> Duration {
+    if strict { Duration::MAX } else { longest.max(REPEATABLE + Duration::from_secs(60)) }
 }
 
 /// The longest time that Redis is given. With an expiry that Redis refuses, a script would fail half-way and leave a
@@ -272,4 +269,18 @@ const _: () = assert!(3 * LONGEST.as_micros() < 1 << 53, "the sum is not exact")
 
 pub(super) fn millis(duration: Duration) -> Vec<u8> {
     duration.min(LONGEST).as_millis().to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::store::OLD_PRIMARY_WRITES;
+
+    #[test]
+    fn a_young_run_of_an_eventual_cache_is_not_trusted_by_its_age() {
+        let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));
+        assert!(trusted_by_age(false, second) > REPEATABLE + 2 * OLD_PRIMARY_WRITES);
+        assert_eq!(trusted_by_age(false, day), day);
+        assert_eq!(trusted_by_age(true, second), Duration::MAX);
+    }
 }

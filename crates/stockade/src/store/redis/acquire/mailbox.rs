@@ -76,7 +76,7 @@ impl Mailbox {
         self.post(|unread| unread.dropped = unread.dropped.max(Some(now)));
     }
 
-    /// Records that the grant of this waiter ended. Returns whether the last reply can't have taken account of that.
+    /// Records that the grant of this waiter ended. Returns whether the message is newer than the last reply.
     pub(crate) fn ended(&self, now: u64, reason: LossReason) -> bool {
         let mut is_news = false;
         self.post(|unread| {
@@ -87,7 +87,7 @@ impl Mailbox {
         is_news
     }
 
-    /// Why the grant that this waiter has just entered with is over, if a message said so since the last reply.
+    /// Why the grant in the last reply has ended, if a newer message said so.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         let unread = self.unread.lock();
         unread.ended.filter(|(now, _)| *now > unread.answered).map(|(_, reason)| reason)
