@@ -38,8 +38,9 @@ impl Probe {
 
     /// Whether the schema is current. Cancel safe: the next caller asks instead.
     pub(crate) async fn is_current(&self) -> Result<bool, sqlx::Error> {
+        let called = Instant::now();
         let mut last = self.last.lock().await;
-        if let Some(answer) = last.filter(|answer| answer.asked.elapsed() < FRESH) {
+        if let Some(answer) = last.filter(|answer| answer.asked >= called || answer.asked.elapsed() < FRESH) {
             return Ok(answer.is_current);
         }
         let asked = Instant::now();

@@ -5,10 +5,7 @@ use std::{process::ExitStatus, time::Duration};
 use futures_util::future::{join, join_all};
 use tokio::time::Instant;
 
-use crate::{
-    stage::{Instance, Stage, bare_command, outcome, until},
-    support::blocked,
-};
+use crate::stage::{Instance, Stage, bare_command, outcome, until};
 
 const CROWD: i64 = 400;
 
@@ -60,7 +57,10 @@ async fn a_crowd_of_probes_asks_the_database_once() {
     sqlx::query("lock table _sqlx_migrations").execute(&mut *held).await.unwrap();
     let probes = join_all((0..CROWD).map(|_| instance.get("/readyz")));
     let released = async {
-        until("a probe waits for the table", async || blocked(&stage).await == 1).await;
+        // Longer than an answer is fresh.
+        let waits = "select count(*) from pg_stat_activity
+            where wait_event_type = 'Lock' and clock_timestamp() - query_start > interval '200 ms'";
+        until("a probe waits for the table", async || stage.count(waits).await == 1).await;
         held.rollback().await.unwrap();
     };
     let (answers, ()) = join(probes, released).await;

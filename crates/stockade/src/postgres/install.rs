@@ -11,17 +11,14 @@ pub const SCHEMA_VERSION: i32 = 9;
 /// An arbitrary number that all instances agree on.
 const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 
-/// The time-outs of requests are too short for an index over many rows, and for an instance that waits for another one
-/// to make it.
-const PATIENT: &str = "set local statement_timeout = '10min'; set local lock_timeout = '10min'";
-
-/// While an upgrade waits for a table that somebody reads or writes, every write to the table waits behind it.
-const BRIEF: &str = "set local lock_timeout = '1500ms'";
+/// The time-out of requests is too short for an index over many rows. The `lock_timeout` stays: while an upgrade waits
+/// for a table in use, every write to the table waits behind it.
+const PATIENT: &str = "set local statement_timeout = '10min'";
 
 /// Creates or upgrades the schema. Idempotent. Instances that start together take turns. A schema that is new enough is
 /// left alone, so that a start waits for no table that a backup reads. Each statement of an upgrade may take ten
-/// minutes, whatever the time-outs of the pool. If a statement waits 1.5 s for a table in use, the upgrade fails and
-/// changes nothing: call `install` again. Warns in the log about a pool without the time-outs of
+/// minutes. If it waits longer than `lock_timeout` for another instance or for a table in use, it fails and changes
+/// nothing: call `install` again. Warns in the log about a pool without the time-outs of
 /// [`options`](super::options).
 ///
 /// Needs the right to create a schema in the database, unless the schema is there already: a role for migrations may
@@ -48,7 +45,6 @@ pub async fn install(pool: &PgPool) -> Result<(), sqlx::Error> {
     sqlx::query("select pg_advisory_xact_lock($1)").bind(INSTALL_LOCK).execute(&mut *tx).await?;
     // Another instance may have installed it meanwhile.
     if !is_installed(&mut tx).await? {
-        sqlx::raw_sql(BRIEF).execute(&mut *tx).await?;
         sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;
     }
     tx.commit().await

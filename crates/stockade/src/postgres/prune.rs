@@ -69,8 +69,9 @@ pub async fn prune_rows(pool: &PgPool) -> Result<Pruned, FenceError> {
             select resource from stockade.fence where resource > $2 order by resource limit $3
         ), gone as (
             delete from stockade.fence where token <= $1 and resource in (
-                select f.resource from stockade.fence f join page using (resource)
-                where f.token <= $1 for update of f skip locked)
+                select resource from stockade.fence
+                where resource > $2 and resource <= (select max(resource) from page) and token <= $1
+                for update skip locked)
             returning 1
         )
         select (select max(resource) from page), (select count(*) from gone)";

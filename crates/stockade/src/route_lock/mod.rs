@@ -158,7 +158,7 @@ use limits::Limits;
 use pace::Pace;
 use refusal::{OnReject, Refusal};
 pub(crate) use request_locks::RequestLocks;
-use route::Route;
+use route::{Admitted, Route};
 use section::Section;
 use settings::Settings;
 use template::Template;

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Weak};
 
 use axum::{
-    extract::MatchedPath,
+    extract::{MatchedPath, Request},
     http::{Extensions, request::Parts},
 };
 
@@ -69,6 +69,11 @@ impl RequestLocks {
         if let Some(locks) = extensions.get_mut::<Self>() {
             locks.innermost_skipped = true;
         }
+    }
+
+    /// Whether a layer further out holds a lock for the request.
+    pub(crate) fn has_any(request: &Request) -> bool {
+        Self::of(request.extensions()).is_some_and(|locks| !locks.held.is_empty())
     }
 
     pub(crate) fn fences(&self) -> impl DoubleEndedIterator<Item = &Fence> {

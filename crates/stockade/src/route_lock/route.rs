@@ -26,6 +26,16 @@ pub(crate) struct Route {
     pub(crate) pace: Arc<Pace>,
 }
 
+/// A request that may go on to the inner service.
+#[derive(Debug)]
+pub(crate) enum Admitted {
+    /// It needs no lock.
+    Free(Request),
+    /// It did not get its lock, and goes on without.
+    Unlocked(Request),
+    Held(Request, Arc<Grant>),
+}
+
 impl Route {
     /// Finds the key, refuses nested locks, reads the body and takes the lock, in this order. So a refusal costs as
     /// little as possible, and nothing slow happens under the lock. Sets `wait` to the time that the lock took, if its
@@ -36,10 +46,10 @@ impl Route {
         request: Request,
         mode: Mode,
         wait: &mut Option<LockWait>,
-    ) -> Result<(Request, Option<Arc<Grant>>), Refusal> {
+    ) -> Result<Admitted, Refusal> {
         let (mut parts, body) = request.into_parts();
         let Some(key) = key.key(&mut parts).await? else {
-            return Ok((Request::from_parts(parts, body), None));
+            return Ok(Admitted::Free(Request::from_parts(parts, body)));
         };
         if RequestLocks::refuses(&parts, &key) {
             return Err(Problem::NestedLock.into());
@@ -53,18 +63,18 @@ impl Route {
             false => self.settings.upload.read(&parts.headers, body).await?.into(),
         };
         if refusing.is_some() {
-            return Ok((unlocked(parts, body, Degraded), None));
+            return Ok(unlocked(parts, body, Degraded));
         }
         match self.acquire(key, mode, &parts, wait).await {
-            Ok(guard) => Ok((Request::from_parts(parts, body), Some(Arc::new(Grant::One(guard))))),
+            Ok(guard) => Ok(Admitted::Held(Request::from_parts(parts, body), Arc::new(Grant::One(guard)))),
             Err(LockError::Unavailable { reason, .. }) if self.settings.proceeds(mode) => {
                 tracing::debug!(%reason, "a read goes on without its lock");
-                Ok((unlocked(parts, body, Degraded), None))
+                Ok(unlocked(parts, body, Degraded))
             }
             Err(LockError::Timeout { .. } | LockError::Busy { .. } | LockError::QueueFull { .. })
                 if self.settings.passes(mode) =>
             {
-                Ok((unlocked(parts, body, Unlocked), None))
+                Ok(unlocked(parts, body, Unlocked))
             }
             Err(error) => Err(self.refused(error).into()),
         }
@@ -76,7 +86,7 @@ impl Route {
         keys: &Finder,
         request: Request,
         wait: &mut Option<LockWait>,
-    ) -> Result<(Request, Option<Arc<Grant>>), Refusal> {
+    ) -> Result<Admitted, Refusal> {
         let (parts, body) = request.into_parts();
         if RequestLocks::refuses_several(&parts) {
             return Err(Problem::NestedLock.into());
@@ -94,7 +104,7 @@ impl Route {
             LockError::Count { .. } => Problem::BadRequest.into(),
             error => self.refused(error),
         })?;
-        Ok((Request::from_parts(parts, body.into()), Some(grant)))
+        Ok(Admitted::Held(Request::from_parts(parts, body.into()), grant))
     }
 
     async fn acquire_all(&self, keys: Vec<Key>, parts: &Parts) -> Result<MultiGuard, LockError> {
@@ -199,9 +209,9 @@ impl Route {
 }
 
 /// A request that goes on without its lock, with the mark that says why.
-fn unlocked<M: Clone + Send + Sync + 'static>(mut parts: Parts, body: Body, mark: M) -> Request {
+fn unlocked<M: Clone + Send + Sync + 'static>(mut parts: Parts, body: Body, mark: M) -> Admitted {
     parts.extensions.insert(mark);
-    Request::from_parts(parts, body)
+    Admitted::Unlocked(Request::from_parts(parts, body))
 }
 
 /// Describes the holder to people who look at the lock: method and route, never the path.

@@ -11,7 +11,7 @@ use axum::{
 };
 use tower_service::Service;
 
-use super::{Degraded, Keys, RequestLocks, Route, Section, Unlocked};
+use super::{Admitted, Keys, RequestLocks, Route, Section};
 
 /// The service of [`RouteLock`](super::RouteLock). Its error type is that of the inner service: a refusal is a
 /// response.
@@ -74,11 +74,14 @@ impl Route {
             Keys::Several(keys) => self.admit_several(keys, request, &mut wait).await,
         };
         let mut response = match admitted {
-            Ok((request, None)) if request.method().is_safe() || !is_without_its_lock(&request) => {
-                call(inner, request).await?
+            // Under a lock further out the handler is on a task already, which keeps that lock and its limits.
+            Ok(Admitted::Unlocked(request)) if !request.method().is_safe() && !RequestLocks::has_any(&request) => {
+                self.detach_unlocked(call(inner, request)).await?
             }
-            Ok((request, None)) => self.detach_unlocked(call(inner, request)).await?,
-            Ok((mut request, Some(grant))) => Section::new(self, grant, &mut request).run(call(inner, request)).await?,
+            Ok(Admitted::Free(request) | Admitted::Unlocked(request)) => call(inner, request).await?,
+            Ok(Admitted::Held(mut request, grant)) => {
+                Section::new(self, grant, &mut request).run(call(inner, request)).await?
+            }
             Err(refusal) => self.answer(refusal, version),
         };
         if let Some(wait) = wait {
@@ -86,12 +89,6 @@ impl Route {
         }
         Ok(response)
     }
-}
-
-/// Whether this layer lets the request go on although it did not get the lock.
-fn is_without_its_lock(request: &Request) -> bool {
-    let extensions = request.extensions();
-    extensions.get::<Degraded>().is_some() || extensions.get::<Unlocked>().is_some()
 }
 
 /// Runs the inner service.

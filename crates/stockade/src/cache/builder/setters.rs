@@ -182,7 +182,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// with several keys it is the limit of the whole call. Then the answer is an expired value within its
     /// [`CacheBuilder::grace`], or [`CacheError::Timeout`](crate::cache::CacheError::Timeout). The load goes on in the
     /// background and stores its value; it keeps its lease and its place among the [`Limits`], and ends at
-    /// [`CacheBuilder::load_timeout`] or with a shutdown.
+    /// [`CacheBuilder::load_timeout`] or with a shutdown. A load that has not begun by then is not begun: without a
+    /// [`CacheBuilder::batch_loader`] the keys of a call are loaded a few at a time.
     ///
     /// Default: no limit of its own. A read waits for its load, and for those of other processes before it. One that
     /// died keeps its place for a [`CacheBuilder::lease`]. In all this takes two leases and two and a half

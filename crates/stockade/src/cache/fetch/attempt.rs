@@ -77,9 +77,11 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
             self.unreadable(name);
         }
         let is_over = give_up.is_some_and(|give_up| Instant::now() >= give_up);
+        let is_trusted = self.still_trusted(attempt.trust);
         let asked = Asked {
             mark: attempt.mark,
-            is_trusted: self.still_trusted(attempt.trust),
+            is_trusted,
+            waits_in_vain: !is_trusted && attempt.purpose == Purpose::Read,
             overtime: is_over.then_some(self.settings.load_timeout),
         };
         next_step(reply, asked, |stored| self.expired(name, stored))

@@ -27,6 +27,9 @@ pub(super) struct Asked {
     pub(super) mark: u64,
     /// Whether the store is known to have missed no invalidation since before the request.
     pub(super) is_trusted: bool,
+    /// Whether the value that another process is loading could not be taken from it. A load of several keys waits all
+    /// the same, since a warm-up has to store what it loads.
+    pub(super) waits_in_vain: bool,
     /// `Some` once the call has waited long enough for loads of other processes. Holds the load time-out, for the
     /// error.
     pub(super) overtime: Option<Duration>,
@@ -52,7 +55,7 @@ pub(crate) enum Permit<V> {
     Leased(Option<Entry<V>>),
     /// The value is not stored: a writer is committing, or another process is loading a value that this process may not
     /// take. With the intents that are suspiciously old.
-    Committing(Vec<Intent>),
+    Unstored(Vec<Intent>),
     /// The value is not stored, since the store is away.
     StoreAway,
 }
@@ -75,13 +78,13 @@ pub(super) fn next_step<V>(
         Lease::Granted(stale) => Step::Load(Permit::Leased(stale)),
         Lease::Held(stale) => stale_or(stale, Step::Insist),
         Lease::Failing(retry_after) => stale_or(None, Step::Land(Outcome::Failed(CacheError::HeldOff { retry_after }))),
-        // The value of that load could not be taken: each process would load after the other.
-        Lease::Wait(_) if !asked.is_trusted => Step::Load(Permit::Committing(Vec::new())),
+        // Otherwise the processes would load one after the other.
+        Lease::Wait(_) if asked.waits_in_vain => Step::Load(Permit::Unstored(Vec::new())),
         Lease::Wait(left) => match asked.overtime {
             None => Step::Wait(left),
             Some(limit) => stale_or(None, Step::Land(Outcome::Failed(CacheError::Timeout(limit)))),
         },
-        Lease::Bypass(overdue) => Step::Load(Permit::Committing(overdue)),
+        Lease::Bypass(overdue) => Step::Load(Permit::Unstored(overdue)),
         Lease::Down => Step::Load(Permit::StoreAway),
     }
 }
@@ -93,7 +96,7 @@ mod tests {
 
     const LEFT: Duration = Duration::from_millis(70);
     const LIMIT: Duration = Duration::from_secs(2);
-    const ASKED: Asked = Asked { mark: 3, is_trusted: true, overtime: None };
+    const ASKED: Asked = Asked { mark: 3, is_trusted: true, waits_in_vain: false, overtime: None };
     const OVERTIME: Asked = Asked { overtime: Some(LIMIT), ..ASKED };
 
     /// A value that the test tells apart by its version.
@@ -113,7 +116,7 @@ mod tests {
             Step::Land(Outcome::Failed(CacheError::Timeout(limit))) => format!("time-out {limit:?}"),
             Step::Land(outcome) => format!("{outcome:?}"),
             Step::Load(Permit::Leased(stale)) => format!("load, expired {:?}", stale.map(|stale| stale.version)),
-            Step::Load(Permit::Committing(overdue)) => format!("load while committing, {} overdue", overdue.len()),
+            Step::Load(Permit::Unstored(overdue)) => format!("load unstored, {} overdue", overdue.len()),
             Step::Load(Permit::StoreAway) => "load, store away".to_owned(),
             Step::Wait(left) => format!("wait {left:?}"),
             Step::Insist => "insist".to_owned(),
@@ -135,14 +138,16 @@ mod tests {
         for (reply, means) in table {
             assert_eq!(step(reply(), ASKED, None), means, "{:?}", reply());
         }
-        assert_eq!(step(Lease::Bypass(overdue()), ASKED, Some(2)), "load while committing, 1 overdue");
+        assert_eq!(step(Lease::Bypass(overdue()), ASKED, Some(2)), "load unstored, 1 overdue");
     }
 
     #[test]
     fn while_the_store_is_not_trusted_no_hit_is_served_and_no_load_is_waited_for() {
         let unsure = Asked { is_trusted: false, ..ASKED };
         assert_eq!(step(Lease::Hit(entry(1)), unsure, Some(2)), "insist");
-        assert_eq!(step(Lease::Wait(LEFT), unsure, Some(2)), "load while committing, 0 overdue");
+        assert_eq!(step(Lease::Wait(LEFT), unsure, None), "wait 70ms");
+        let in_vain = Asked { waits_in_vain: true, ..unsure };
+        assert_eq!(step(Lease::Wait(LEFT), in_vain, None), "load unstored, 0 overdue");
     }
 
     #[test]

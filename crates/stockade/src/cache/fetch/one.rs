@@ -49,7 +49,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                 Step::Load(Permit::Leased(stale)) => {
                     return self.load_leased(None, key, name, pilot, attempt.granted(stale)).await;
                 }
-                Step::Load(Permit::Committing(overdue)) => {
+                Step::Load(Permit::Unstored(overdue)) => {
                     self.ask_about(name, overdue);
                     return self.load_unleased(key, name, pilot, false).await;
                 }

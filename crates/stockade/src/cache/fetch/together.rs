@@ -89,7 +89,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
     ) -> Option<(Flyer<K, V>, Grant<V>)> {
         let grant = match permit {
             Permit::Leased(stale) => Grant::Leased(attempt.granted(stale)),
-            Permit::Committing(overdue) => {
+            Permit::Unstored(overdue) => {
                 self.ask_about(&flyer.name, overdue);
                 Grant::Unleased { degraded: false }
             }

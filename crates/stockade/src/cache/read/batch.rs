@@ -1,11 +1,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use futures_util::future::join_all;
-use tokio::{
-    sync::{Semaphore, oneshot},
-    time::sleep,
-};
-use tokio_util::sync::CancellationToken;
+use tokio::{sync::Semaphore, time::sleep};
 use tracing::Instrument;
 
 use super::patience::Patience;
@@ -72,17 +68,15 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
 
     /// Loads the missing values. With a batch loader they are one load. Otherwise as many loads run at a time as the
     /// limits allow, so that this call does not fill the queue of loads against itself. A key that waits for its turn
-    /// has no flight yet, so no other call joins a flight that has not started. The keys wait on a task of their
-    /// own: a caller whose time is up gets an error, and the key is still loaded. If the call is dropped, no further
-    /// load begins.
+    /// has no flight yet, so no other call joins a flight that has not started.
     async fn load_cold(
         self: &Arc<Self>,
         called: Instant,
         cold: Vec<(Key, &K, Missing<V>)>,
     ) -> Vec<(Key, Result<Lookup<V>, CacheError>)> {
+        let lanes = Semaphore::new(self.loader.limits.width());
         let together = self.loader.load_batch.is_some() && cold.len() > 1;
-        let (mut flyers, mut arriving) = (Vec::new(), Vec::with_capacity(cold.len()));
-        let mut arrivals = Vec::with_capacity(cold.len());
+        let (mut flyers, mut arrivals) = (Vec::new(), Vec::with_capacity(cold.len()));
         for (name, key, missing) in cold {
             // A key whose load failed lately could make the load of all the others fail.
             let flight = (together && !self.local.failing().has(&name)).then(|| {
@@ -97,25 +91,13 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                 _ => called,
             };
             let patience = Patience { called, fetching, stale: missing.stale.clone() };
-            let (arrived, arrival) = oneshot::channel();
-            arriving.push((flight, name.clone(), key.clone(), missing, arrived));
+            let lanes = &lanes;
             arrivals.push(async move {
-                let arrival = async { arrival.await.unwrap_or(Err(CacheError::ShuttingDown)) };
-                let result = self.in_time(arrival, patience).await.unwrap_or_else(|instead| instead);
+                let arriving = self.arrive(flight, &name, key, missing, lanes);
+                let result = self.in_time(arriving, patience).await.unwrap_or_else(|instead| instead);
                 (name, result)
             });
         }
-        let (core, dropped) = (Arc::clone(self), CancellationToken::new());
-        let ends_if_dropped = dropped.clone().drop_guard();
-        let queue = async move {
-            let lanes = Semaphore::new(core.loader.limits.width());
-            let all = arriving.into_iter().map(async |(flight, name, key, missing, arrived)| {
-                // A caller whose time is up has its answer. The load is for those who come next.
-                let _ = arrived.send(core.arrive(flight, &name, &key, missing, &lanes).await);
-            });
-            join_all(all).await
-        };
-        self.spawn(async move { dropped.run_until_cancelled(queue).await }.in_current_span());
         let core = Arc::clone(self);
         if flyers.len() > 1 {
             self.spawn(async move { drop(core.fly_together(flyers, None).await) }.in_current_span());
@@ -124,9 +106,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                 self.spawn(Arc::clone(self).fly(key, name, pilot, start).in_current_span());
             }
         }
-        let found = join_all(arrivals).await;
-        drop(ends_if_dropped.disarm());
-        found
+        join_all(arrivals).await
     }
 
     /// The outcome for one key. If the flight that loads several keys brings none, the key waits for its turn and gets

@@ -40,7 +40,9 @@ pub(super) fn batches(mut due: Vec<Due>, shard: impl Fn(&Key) -> u32) -> Vec<Bat
             None => alike.push((kind, vec![due])),
         }
     }
-    alike.iter().flat_map(|(_, due)| due.chunks(MOST).map(Batch::new)).collect()
+    let mut batches: Vec<_> = alike.iter().flat_map(|(_, due)| due.chunks(MOST).map(Batch::new)).collect();
+    batches.sort_by_key(|batch| batch.due.first().map(|due| due.deadline));
+    batches
 }
 
 impl Batch {

@@ -107,25 +107,6 @@ async fn after_the_hard_time_out_there_is_an_error_and_the_load_lands() {
 }
 
 #[tokio::test]
-async fn keys_that_wait_for_their_turn_are_loaded_although_the_time_of_their_call_is_up() {
-    let server = World::start().await;
-    let ids = ["a", "b", "c", "d", "e"];
-    let database = Database::with(&ids.map(|id| (id, 7)));
-    let stocks = patient(&server.url()).await.hard_timeout(HARD).load_timeout(LONG).max_loads(1).on(&database).await;
-    let gate = database.shut();
-    let late = stocks.get_many(&ids.map(sku)).await;
-    assert!(late.iter().all(|found| matches!(found, Err(CacheError::Timeout(HARD)))), "{late:?}");
-    assert_eq!(database.loads(), 1);
-    database.open();
-    gate.add_permits(1);
-    for id in ids {
-        eventually("its load has landed", || async { stored(&server, id).await }).await;
-    }
-    assert_eq!(database.loads(), ids.len());
-    server.end().await;
-}
-
-#[tokio::test]
 async fn who_has_an_expired_value_gets_it_at_the_hard_time_out_too() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);

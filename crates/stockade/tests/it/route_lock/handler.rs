@@ -23,7 +23,7 @@ use tokio::{
 };
 use tower::ServiceExt;
 
-use super::support::{LIMIT, SHORT, Sku, idle, is_free, request, send};
+use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send};
 use crate::eventually::eventually;
 
 /// A handler that reports when it is entered, waits until it may go on, and notes whether it ended or was dropped.
@@ -139,7 +139,7 @@ async fn a_time_out_further_out_drops_a_read_and_leaves_a_write_to_its_end() {
 async fn a_client_that_leaves_while_waiting_leaves_no_waiter() {
     let (locks, work) = (Locks::memory(), Work::default());
     let app = work.app(RouteLock::by::<Sku>(&locks));
-    let held = super::support::hold(&locks, "1").await;
+    let held = hold(&locks, "1").await;
     for method in [Method::GET, Method::POST] {
         assert!(tokio::time::timeout(SHORT, app.clone().oneshot(request(method, "/stock/1"))).await.is_err());
     }
@@ -328,6 +328,25 @@ async fn the_longest_hold_of_an_outer_lock_ends_the_handler_under_an_inner_one()
         assert!(!work.is_done());
         idle(&locks).await;
     }
+}
+
+/// The inner layer goes on without its lock, so only the outer one limits the handler.
+#[tokio::test]
+async fn the_longest_hold_of_an_outer_lock_ends_a_write_that_goes_on_without_the_inner_one() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let handler = {
+        let work = work.clone();
+        async move || work.run().await
+    };
+    let outer = RouteLock::template(&locks, "shop:{sku}").max_hold(SHORT).commit_timeout(SHORT);
+    let inner = RouteLock::by::<Sku>(&locks).read().read_wait(Duration::ZERO).max_hold(2 * LIMIT);
+    let app = Router::new().route("/stock/{sku}", post(handler).route_layer(inner).route_layer(outer));
+    let held = hold(&locks, "1").await;
+    send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "lease-lost");
+    eventually("the handler was dropped", async || work.is_dropped()).await;
+    assert!(!work.is_done());
+    drop(held);
+    idle(&locks).await;
 }
 
 #[tokio::test]

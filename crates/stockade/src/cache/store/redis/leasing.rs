@@ -49,10 +49,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             .and_then(|reply| self.leased(reply));
         replied.unwrap_or_else(|error| {
             tracing::debug!(%key, %error, "cache lease failed");
-            // The server may still run the script. So its undoing is sent after it on the same connection: otherwise
-            // others would wait for a load that is never stored. Nobody waits for the undoing.
-            if !error.is_never_executed() {
-                self.undo(key, token);
+            // The server may have run the script, or may still run it. Others would then wait for a load that is never
+            // stored. On the connection that carried the script its undoing is sent after it. Nobody waits for that.
+            match error {
+                LinkError::Lost => self.give_back_later(key, token),
+                error if error.is_never_executed() => {}
+                _ => self.undo(key, token),
             }
             Lease::Down
         })
@@ -112,7 +114,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             }
             Err(error) => {
                 tracing::debug!(%key, %error, "cache fill failed");
-                self.give_back_later(key, token, Hold::No);
+                self.give_back_later(key, token);
                 Filled::Unknown
             }
         }
@@ -148,15 +150,15 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, hold));
         if let Err(error) = self.call_on(&ABORT, key.bucket(), keys, args).await {
             tracing::debug!(%key, %error, "cache abort failed");
-            self.give_back_later(key, token, hold);
+            self.give_back_later(key, token);
         }
     }
 
     /// Gives a token back once the store answers again, in the background. Until then, or until the lease expires, all
-    /// processes wait for a load that has ended.
-    fn give_back_later(&self, key: &Key, token: &Token, hold: Hold) {
+    /// processes wait for a load that has ended. The failure of that load is too old by then to hold others off.
+    fn give_back_later(&self, key: &Key, token: &Token) {
         let (servers, bucket) = (Arc::clone(&self.servers), key.bucket());
-        let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, hold));
+        let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, Hold::No));
         let tries = async move {
             loop {
                 sleep(AGAIN).await;

@@ -107,7 +107,8 @@ impl Inner {
                     sleep(PAUSE).await;
                 }
             });
-            // Queued at once, since the caller may pass the lock on and end its process.
+            // Queued at once, since the caller may pass the lock on and end its process. It may be in no runtime.
+            let _entered = self.runtime.enter();
             if (&mut renewal).now_or_never().is_none() {
                 self.spawn(renewal);
             }

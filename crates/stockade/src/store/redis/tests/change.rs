@@ -58,14 +58,21 @@ async fn a_change_whose_reply_is_lost_is_found_done() {
 #[tokio::test]
 async fn a_lock_that_was_just_handed_off_is_handed_over_for_a_whole_lease() {
     let world = World::start().await;
-    let (store, other) = (world.store().await, world.store().await);
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let other = world.store().await;
     let key = key("given-on");
     let held = other.acquire(write(&key)).await.unwrap();
     let mut next = store.acquire(Attempt { lease: LONG, ..write(&key) });
     assert!((&mut next).now_or_never().is_none());
     until_waiting(&other, &key, 1).await;
     other.release(&held).await.unwrap();
-    let handed = store.hand_over(&timeout(LIMIT, next).await.unwrap().unwrap()).unwrap();
+    let granted = timeout(LIMIT, next).await.unwrap().unwrap();
+    // The first renewal fails. The thread is in no runtime.
+    proxy.set(Fault::Reset);
+    until("the connection is lost", || !server(&store).link.is_up()).await;
+    let handed = std::thread::scope(|threads| threads.spawn(|| store.hand_over(&granted)).join()).unwrap().unwrap();
+    proxy.set(Fault::None);
     timeout(LIMIT, async {
         while other.inspect(&key).await.unwrap().holders[0].remaining <= GRANT {
             sleep(Duration::from_millis(1)).await;
@@ -75,7 +82,8 @@ async fn a_lock_that_was_just_handed_off_is_handed_over_for_a_whole_lease() {
     .expect("the rest of the grant only");
     let adopted = other.adopt(&handed).await.unwrap();
     other.release(&adopted).await.unwrap();
-    world.end().await;
+    drop(granted);
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
