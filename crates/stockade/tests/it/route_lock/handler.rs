@@ -339,7 +339,7 @@ async fn the_longest_hold_of_an_outer_lock_ends_a_write_that_goes_on_without_the
         async move || work.run().await
     };
     let outer = RouteLock::template(&locks, "shop:{sku}").max_hold(SHORT).commit_timeout(SHORT);
-    let inner = RouteLock::by::<Sku>(&locks).read().read_wait(Duration::ZERO).max_hold(2 * LIMIT);
+    let inner = RouteLock::by::<Sku>(&locks).read().read_wait(Duration::ZERO).max_hold(100 * LIMIT);
     let app = Router::new().route("/stock/{sku}", post(handler).route_layer(inner).route_layer(outer));
     let held = hold(&locks, "1").await;
     send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "lease-lost");
