@@ -2,18 +2,15 @@ use std::{
     env,
     ffi::OsStr,
     fs::File,
-    io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
 };
 
 use reqwest::{StatusCode, Url};
-use rustix::process::{Pid, Signal, kill_process};
-use stockade_testbed::Watchdog;
+use stockade_testbed::ChildProcess;
 use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
+    process::Command,
     time::{sleep, timeout},
 };
 
@@ -23,6 +20,8 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(20);
 /// The instances' own grace and a little more.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// For an instance that ended by itself: from the end of its output to its own.
+const GONE_LIMIT: Duration = Duration::from_secs(1);
 const LOG_TAIL: usize = 4_096;
 /// The variables of this process that a child gets. Others might point the child at servers that are not its own.
 const PASSED_ON: [&str; 4] = ["PATH", "RUST_LOG", "RUST_BACKTRACE", "TMPDIR"];
@@ -39,10 +38,7 @@ pub(super) struct Settings {
 /// A running `inventory serve`. Dropping it kills it; so does the end of this process, `kill -9` included.
 #[derive(Debug)]
 pub(super) struct Instance {
-    child: Child,
-    /// Kept open so that later output of the instance does not fail.
-    _stdout: Lines<BufReader<ChildStdout>>,
-    _watchdog: Watchdog,
+    process: ChildProcess,
     pub(super) url: Url,
     pub(super) ops: Url,
     log: PathBuf,
@@ -60,28 +56,24 @@ impl Settings {
     pub(super) async fn serve(&self, http: &reqwest::Client, name: &str) -> Result<Instance, DemoError> {
         let log = self.folder.join(format!("{name}.log"));
         let mut command = self.command("serve", &log)?;
-        command.env("LISTEN_ADDR", "127.0.0.1:0").env("OPS_ADDR", "127.0.0.1:0").stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(DemoError::Spawn)?;
-        let missing = |what| DemoError::Spawn(io::Error::other(format!("the instance has no {what}")));
-        let watchdog = Watchdog::over(child.id().ok_or_else(|| missing("process id"))?)?;
-        let mut stdout = BufReader::new(child.stdout.take().ok_or_else(|| missing("output"))?).lines();
-
+        command.env("LISTEN_ADDR", "127.0.0.1:0").env("OPS_ADDR", "127.0.0.1:0");
+        let mut process = ChildProcess::start(command)?;
         let starting = async {
-            let url = address(&mut stdout, "listening on ").await?;
-            let ops = address(&mut stdout, "ops on ").await?;
+            let url = address(&mut process, "listening on ").await?;
+            let ops = address(&mut process, "ops on ").await?;
             let ready = ops.join("/readyz").ok()?;
             while !http.get(ready.clone()).send().await.is_ok_and(|answer| answer.status() == StatusCode::OK) {
                 sleep(READY_POLL).await;
             }
             Some((url, ops))
         };
-        let started = tokio::select! {
-            status = child.wait() => return Err(ended(name, status.map_err(DemoError::Spawn)?, &log)),
-            started = timeout(READY_LIMIT, starting) => started.ok().flatten(),
-        };
-        match started {
-            Some((url, ops)) => Ok(Instance { child, _stdout: stdout, _watchdog: watchdog, url, ops, log }),
-            None => Err(DemoError::NotReady { name: name.to_owned(), limit: READY_LIMIT, log: tail(&log) }),
+        let started = timeout(READY_LIMIT, starting).await;
+        if let Ok(Some((url, ops))) = started {
+            return Ok(Instance { process, url, ops, log });
+        }
+        match timeout(GONE_LIMIT, process.wait()).await {
+            Ok(status) => Err(ended(name, status?, &log)),
+            Err(_) => Err(DemoError::NotReady { name: name.to_owned(), limit: READY_LIMIT, log: tail(&log) }),
         }
     }
 
@@ -105,29 +97,20 @@ impl Settings {
 impl Instance {
     /// Asks the instance to end, and kills it when it does not. An instance that ended otherwise is an error.
     pub(super) async fn stop(mut self, name: &str) -> Result<(), DemoError> {
-        if let Some(pid) = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
-            // An instance that is gone already is fine.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let status = match timeout(STOP_LIMIT, self.child.wait()).await {
-            Ok(status) => status.map_err(DemoError::Spawn)?,
-            Err(_) => {
-                self.child.kill().await.map_err(DemoError::Spawn)?;
-                return Err(DemoError::NotStopped { name: name.to_owned(), limit: STOP_LIMIT, log: tail(&self.log) });
-            }
+        // An instance that is gone already is fine.
+        let _ = self.process.interrupt();
+        let Ok(status) = timeout(STOP_LIMIT, self.process.wait()).await else {
+            self.process.kill().await?;
+            return Err(DemoError::NotStopped { name: name.to_owned(), limit: STOP_LIMIT, log: tail(&self.log) });
         };
+        let status = status?;
         if status.success() { Ok(()) } else { Err(ended(name, status, &self.log)) }
     }
 }
 
 /// The address that an instance prints behind `words`: the system chose its port.
-async fn address(stdout: &mut Lines<BufReader<ChildStdout>>, words: &str) -> Option<Url> {
-    while let Ok(Some(line)) = stdout.next_line().await {
-        if let Some(address) = line.strip_prefix(words) {
-            return address.parse().ok();
-        }
-    }
-    None
+async fn address(process: &mut ChildProcess, words: &str) -> Option<Url> {
+    process.says(words, READY_LIMIT).await.ok()?.parse().ok()
 }
 
 fn ended(name: &str, status: ExitStatus, log: &Path) -> DemoError {
