@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    flash::{self, reserved, until_open, until_stored},
-    stage::{Stage, until},
+    flash::{self, reserved, until_closed, until_open, until_stored},
+    stage::{Instance, Stage, until},
     support::blocked,
 };
 
@@ -18,18 +18,19 @@ fn signal(backends: &[i32], signal: Signal) {
     }
 }
 
+/// An instance that is ready, and whose sessions are named.
+async fn serve(stage: &Stage, settings: &[(&str, &str)]) -> Instance {
+    let url = format!("{}?application_name=service", stage.database_url);
+    let instance = stage.serve(&[&[("DATABASE_URL", url.as_str())], settings].concat()).await;
+    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
+    instance
+}
+
 #[tokio::test]
 async fn connections_that_fell_silent_under_requests_that_were_dropped_come_back_to_the_pool() {
     let stage = Stage::start().await;
-    let url = format!("{}?application_name=service", stage.database_url);
-    let settings = [
-        ("DATABASE_URL", url.as_str()),
-        ("DATABASE_MAX_CONNECTIONS", "2"),
-        ("DATABASE_ACQUIRE_TIMEOUT", "3s"),
-        ("STATEMENT_TIMEOUT", "4s"),
-    ];
-    let instance = stage.serve(&settings).await;
-    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
+    let settings = [("DATABASE_MAX_CONNECTIONS", "2"), ("DATABASE_ACQUIRE_TIMEOUT", "3s"), ("STATEMENT_TIMEOUT", "4s")];
+    let instance = serve(&stage, &settings).await;
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("lock table stock").execute(&mut *held).await.unwrap();
     let waiting = "select coalesce(array_agg(pid), '{}') from pg_stat_activity
@@ -55,17 +56,15 @@ async fn connections_that_fell_silent_under_requests_that_were_dropped_come_back
 }
 
 #[tokio::test]
-async fn reservations_are_stored_although_the_connection_that_was_storing_them_fell_silent() {
+async fn reservations_are_stored_and_a_sale_ends_although_connections_fall_silent_meanwhile() {
     let stage = Stage::start().await;
-    let url = format!("{}?application_name=service", stage.database_url);
     let settings = [
-        ("DATABASE_URL", url.as_str()),
         ("LOCK_WAIT", "500ms"),
         ("DATABASE_ACQUIRE_TIMEOUT", "1s"),
         ("STATEMENT_TIMEOUT", "2s"),
         ("REQUEST_TIMEOUT", "4s"),
     ];
-    let instance = stage.serve(&settings).await;
+    let instance = serve(&stage, &settings).await;
     instance.put("A", 100).await;
     flash::open(&instance, "A", 100, 100).await;
     until_open(&instance).await;
@@ -92,15 +91,23 @@ async fn reservations_are_stored_although_the_connection_that_was_storing_them_f
 
     until_stored(&stage, made).await;
     signal(&[silenced], Signal::CONT);
+
+    // The same for the end of the sale, which claims the fence of the SKU first.
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("lock table stockade.fence").execute(&mut *held).await.unwrap();
+    flash::close(&instance, "A").await;
+    until("it waits for the table", async || blocked(&stage).await > 0).await;
+    let (closing, _): (i32, String) = sqlx::query_as(waiting).fetch_one(&stage.pool).await.unwrap();
+    signal(&[closing], Signal::STOP);
+    held.rollback().await.unwrap();
+    until_closed(&instance).await;
+    signal(&[closing], Signal::CONT);
 }
 
 #[tokio::test]
 async fn a_connection_whose_transaction_ends_is_kept() {
     let stage = Stage::start().await;
-    let url = format!("{}?application_name=service", stage.database_url);
-    let instance =
-        stage.serve(&[("DATABASE_URL", &url), ("DATABASE_MAX_CONNECTIONS", "1"), ("DB_MAX_LOADS", "1")]).await;
-    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
+    let instance = serve(&stage, &[("DATABASE_MAX_CONNECTIONS", "1"), ("DB_MAX_LOADS", "1")]).await;
     let sessions = "select coalesce(array_agg(pid order by pid), '{}') from pg_stat_activity
         where application_name = 'service'";
     let sessions = async || sqlx::query_scalar::<_, Vec<i32>>(sessions).fetch_one(&stage.pool).await.unwrap();

@@ -56,7 +56,7 @@ fn reservation_at(instance: &Instance, url: &str, customer: &str, key: &str) -> 
     instance.request_at(url, Method::POST, "/flash/A/reservations").json(&body).header("idempotency-key", key)
 }
 
-async fn close(instance: &Instance, sku: &str) -> Answer {
+pub(crate) async fn close(instance: &Instance, sku: &str) -> Answer {
     Answer::to(instance.request(Method::DELETE, &format!("/flash/{sku}"))).await
 }
 

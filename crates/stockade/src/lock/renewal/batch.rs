@@ -66,6 +66,16 @@ mod tests {
     }
 
     #[test]
+    fn a_short_lease_does_not_wait_behind_all_long_ones() {
+        let long = (0..=MOST as u64)
+            .map(|id| Due { deadline: Instant::now() + Duration::from_secs(id / 200), ..due(id, 60_000) });
+        let short = Due { deadline: Instant::now() + Duration::from_millis(500), ..due(999, 2_000) };
+        let batches = batches(long.chain([short]).collect(), |_| 0);
+        assert_eq!(batches.iter().map(|batch| batch.due.len()).collect::<Vec<_>>(), [MOST, 1, 1]);
+        assert_eq!(batches[1].due[0].id, 999);
+    }
+
+    #[test]
     fn a_short_lease_takes_no_patience_from_long_ones() {
         let all = batches(vec![due(1, 60_000), due(2, 2_000), due(3, 10_000), due(4, 1_500), due(5, 12_000)], |_| 0);
         let shown: Vec<_> = all.iter().map(|batch| (batch.due.len(), batch.patience)).collect();

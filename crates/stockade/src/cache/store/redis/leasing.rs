@@ -22,7 +22,7 @@ use crate::{
 /// For how long a value that could not be stored is loaded without a lease. The script of the lease knows this time.
 const UNSTORABLE: Duration = Duration::from_secs(1);
 
-/// The pause before a lease is given back once more.
+/// The first pause before a token is given back once more.
 const AGAIN: Duration = Duration::from_millis(50);
 
 impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
@@ -50,11 +50,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         replied.unwrap_or_else(|error| {
             tracing::debug!(%key, %error, "cache lease failed");
             // The server may have run the script, or may still run it. Others would then wait for a load that is never
-            // stored. On the connection that carried the script its undoing is sent after it. Nobody waits for that.
-            match error {
-                LinkError::Lost => self.give_back_later(key, token),
-                error if error.is_never_executed() => {}
-                _ => self.undo(key, token),
+            // stored.
+            if !error.is_never_executed() {
+                self.undo(key, token);
             }
             Lease::Down
         })
@@ -107,22 +105,45 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             }
             Ok(reply) => {
                 if reply.word() == "OUTDATED" {
-                    // Not awaited. The undoing notifies the callers that wait for this load.
+                    // It notifies the callers that wait for this load.
                     self.undo(key, token);
                 }
                 Filled::Refused
             }
             Err(error) => {
                 tracing::debug!(%key, %error, "cache fill failed");
-                self.give_back_later(key, token);
+                self.undo(key, token);
                 Filled::Unknown
             }
         }
     }
 
+    /// Gives a token back in the background. Until then, or until the lease expires, all processes wait for a load that
+    /// has ended. On the connection that carried an earlier command about the token this one comes after it. Without an
+    /// answer it is sent again; a failure of the load is too old by then to hold others off.
     fn undo(&self, key: &Key, token: &Token) {
-        let make = |sha: &str| evalsha(sha, self.subscription.keys.of(key), self.aborting(key, token, Hold::No));
-        drop(self.server(key.bucket()).map(|server| server.link.call_regardless(&ABORT, &make, None)));
+        let (servers, bucket) = (Arc::clone(&self.servers), key.bucket());
+        let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, Hold::No));
+        let send = move || {
+            let make = |sha: &str| evalsha(sha, keys.clone(), args.clone());
+            servers.of(bucket).map(|server| server.link.call_regardless(&ABORT, &make, None))
+        };
+        let mut sent = send();
+        let undoing = async move {
+            let mut pause = AGAIN;
+            loop {
+                if let Some(reply) = sent
+                    && reply.await.is_ok()
+                {
+                    return;
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(AGAIN * 16);
+                sent = send();
+            }
+        };
+        let (lease, stop) = (self.settings.lease, self.stop.clone());
+        self.tasks.spawn(async move { stop.run_until_cancelled(timeout(lease, undoing)).await });
     }
 
     fn fingerprint(&self) -> Vec<u8> {
@@ -150,25 +171,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, hold));
         if let Err(error) = self.call_on(&ABORT, key.bucket(), keys, args).await {
             tracing::debug!(%key, %error, "cache abort failed");
-            self.give_back_later(key, token);
+            self.undo(key, token);
         }
-    }
-
-    /// Gives a token back once the store answers again, in the background. Until then, or until the lease expires, all
-    /// processes wait for a load that has ended. The failure of that load is too old by then to hold others off.
-    fn give_back_later(&self, key: &Key, token: &Token) {
-        let (servers, bucket) = (Arc::clone(&self.servers), key.bucket());
-        let (keys, args) = (self.subscription.keys.of(key), self.aborting(key, token, Hold::No));
-        let tries = async move {
-            loop {
-                sleep(AGAIN).await;
-                let Some(server) = servers.of(bucket) else { continue };
-                if server.link.call(&ABORT, keys.clone(), args.clone()).await.is_ok() {
-                    return;
-                }
-            }
-        };
-        let (lease, stop) = (self.settings.lease, self.stop.clone());
-        self.tasks.spawn(async move { stop.run_until_cancelled(timeout(lease, tries)).await });
     }
 }

@@ -10,3 +10,4 @@ mod oracle;
 mod reply;
 mod seen;
 mod tag_table;
+mod undoing;
