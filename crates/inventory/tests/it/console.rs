@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 
+use inventory::domain::Sku;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
+use stockade::{Locks, Redis};
 use tokio::time::timeout;
 
 use crate::stage::{Answer, Instance, Stage, until};
@@ -191,29 +193,24 @@ async fn as_many_listen_as_may_until_the_instance_ends() {
 async fn a_lock_with_a_name_like_markup_is_shown_and_forced_by_that_name() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
-    let sku = "%3Cimg%20src%3Dx%20onerror%3D%22alert(1)%22%3E%2F..%2F%25";
-    assert_eq!(instance.put(sku, 10).await.status, 201);
-    let mut rows = stage.pool.begin().await.unwrap();
-    sqlx::query("select from stock for update").execute(&mut *rows).await.unwrap();
-    let force = async {
+    let locks = Locks::new(&Redis::connect(stage.redis.url()).await.unwrap());
+    until("the test has its locks", async || !locks.is_degraded()).await;
+    let sku = Sku::new("<img src=x onerror=\"alert(1)\">/../%").unwrap();
+    let held = locks.write(&sku).acquire().await.unwrap();
+    let transaction = held.fence().begin(&stage.pool).await.unwrap();
+
+    let list = Answer::to(instance.admin(Method::GET, "/admin/locks")).await;
+    assert_eq!(list.header("content-type"), "application/json");
+    let name = list.json()["locks"][0]["resource"].as_str().unwrap().to_owned();
+    // As `encodeURIComponent` writes it.
+    let path = format!("/admin/locks/{}?now=false", utf8_percent_encode(&name, NON_ALPHANUMERIC));
+    let shown = Answer::to(instance.admin(Method::GET, path.split('?').next().unwrap())).await.json();
+    assert_eq!((&shown["resource"], shown["holders"].as_array().map(Vec::len)), (&name.into(), Some(1)), "{shown}");
+    let end = async {
         stage.until_one_waits_for_a_row().await;
-        let list = Answer::to(instance.admin(Method::GET, "/admin/locks")).await;
-        assert_eq!(list.header("content-type"), "application/json");
-        let name = list.json()["locks"][0]["resource"].as_str().unwrap().to_owned();
-        // As `encodeURIComponent` writes it.
-        let path = format!("/admin/locks/{}?now=false", utf8_percent_encode(&name, NON_ALPHANUMERIC));
-        let shown = Answer::to(instance.admin(Method::GET, path.split('?').next().unwrap())).await.json();
-        assert_eq!((&shown["resource"], shown["holders"].as_array().map(Vec::len)), (&name.into(), Some(1)), "{shown}");
-        let forced = Answer::to(instance.admin(Method::DELETE, &path));
-        let end = async {
-            until("the claim of the fence waits for the holder", async || {
-                stage.count("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").await == 2
-            })
-            .await;
-            rows.rollback().await.unwrap();
-        };
-        let (forced, ()) = tokio::join!(forced, end);
-        assert_eq!((forced.status.as_u16(), forced.json()["holders"].as_u64()), (200, Some(1)), "{forced:?}");
+        transaction.rollback().await.unwrap();
     };
-    tokio::join!(instance.adjust(sku, -1), force);
+    let (forced, ()) = tokio::join!(Answer::to(instance.admin(Method::DELETE, &path)), end);
+    assert_eq!((forced.status.as_u16(), forced.json()["holders"].as_u64()), (200, Some(1)), "{forced:?}");
+    assert!(held.fence().begin(&stage.pool).await.is_err(), "its fence has a token of a later lock");
 }
