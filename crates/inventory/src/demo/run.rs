@@ -44,14 +44,9 @@ pub async fn run(args: Args) -> ExitCode {
 }
 
 async fn demonstrate(args: Args, signals: &mut Signals) -> Result<ExitCode, DemoError> {
-    let kept = args.keep.then(|| tempfile::Builder::new().prefix("inventory-demo-").tempdir().map(TempDir::keep));
-    let kept = kept.transpose().map_err(DemoError::Spawn)?;
-    if let Some(folder) = &kept {
-        console::note(&format!("logs of the instances: {}", folder.display()));
-    }
     // A signal drops the run, which kills the children; no data of theirs has to be kept.
     let (stage, holds) = tokio::select! {
-        result = Stage::play(&args, kept.as_deref()) => result?,
+        result = Stage::play(&args) => result?,
         () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
     };
     if !args.exit {
@@ -80,7 +75,7 @@ struct Stage {
 
 impl Stage {
     /// Starts everything, replays the lines, prints the report and the checks.
-    async fn play(args: &Args, kept: Option<&Path>) -> Result<(Self, bool), DemoError> {
+    async fn play(args: &Args) -> Result<(Self, bool), DemoError> {
         let begun = Instant::now();
         let csv = args.csv.clone().unwrap_or_else(bundled_csv);
         let orders = Orders::load(&csv, args.lines).await?;
@@ -89,7 +84,12 @@ impl Stage {
         }
         let lines: Arc<[OrderLine]> = orders.lines.into();
 
-        let stage = Self::start(kept, Arc::clone(&lines)).await?;
+        let kept = args.keep.then(|| tempfile::Builder::new().prefix("inventory-demo-").tempdir().map(TempDir::keep));
+        let kept = kept.transpose().map_err(DemoError::Spawn)?;
+        if let Some(folder) = &kept {
+            console::note(&format!("logs of the instances: {}", folder.display()));
+        }
+        let stage = Self::start(kept.as_deref(), Arc::clone(&lines)).await?;
         console::note(&format!("ready after {:.1} s", begun.elapsed().as_secs_f64()));
 
         let plan = Plan {
