@@ -4,8 +4,9 @@ use redis::{Cmd, RedisWrite};
 
 use crate::resource::{Bucket, Heads, Key, Namespace};
 
-/// The letters of the keys L F Q W M, which stand before the resource. F belongs to the bucket, and has no resource.
-const LETTERS: [&str; 5] = ["l:", "f", "q:", "w:", "m:"];
+/// The letters of the keys L F Q W M Z, which stand before the resource. F and Z belong to the bucket, and have no
+/// resource. Z never exists.
+const LETTERS: [&str; 6] = ["l:", "f", "q:", "w:", "m:", "z"];
 
 pub(crate) const ALL_KEYS: usize = LETTERS.len();
 
@@ -28,21 +29,21 @@ impl Keys {
         self.heads.of_bucket(bucket)
     }
 
-    fn parts<'a>(&'a self, key: &'a Key) -> [[&'a str; 3]; 5] {
+    fn parts<'a>(&'a self, key: &'a Key) -> [[&'a str; 3]; ALL_KEYS] {
         let head = self.head(key.bucket());
         LETTERS.map(|letter| [head, letter, if letter.ends_with(':') { key.as_str() } else { "" }])
     }
 
-    /// The keys L F Q W M of a resource, in the order in which every script gets them. In a cluster a script gets all
-    /// of them: while a slot migrates, a script that touches an undeclared key fails half-way.
+    /// The keys L F Q W M Z of a resource, in the order in which every script gets them. In a cluster a script gets all
+    /// of them, for the reason that names.lua gives.
     pub(crate) fn of(&self, key: &Key) -> Vec<String> {
         self.parts(key).map(|parts| parts.concat()).into()
     }
 
     /// The keys of a resource that RENEW gets: L alone, from which the script derives the others, or L Q M if all keys
-    /// must be declared.
+    /// must be declared. Behind those of all resources stands [`Keys::absent`] then.
     pub(crate) fn renewed(&self, key: &Key, declared: bool) -> Vec<String> {
-        let [state, _, queue, _, records] = self.parts(key);
+        let [state, _, queue, _, records, _] = self.parts(key);
         let names = [Some(state), declared.then_some(queue), declared.then_some(records)];
         names.into_iter().flatten().map(|parts| parts.concat()).collect()
     }
@@ -61,6 +62,11 @@ impl Keys {
     /// An upper bound of the length of those keys together, in bytes.
     pub(crate) fn bytes(&self, key: &Key, first: usize) -> usize {
         first * (self.head(key.bucket()).len() + 2 + key.as_str().len())
+    }
+
+    /// The key Z of a bucket.
+    pub(crate) fn absent(&self, bucket: Bucket) -> String {
+        format!("{}z", self.head(bucket))
     }
 
     /// The token floor of a bucket.

@@ -1,7 +1,7 @@
 -- Takes resources, or places in their queues. One call asks for one resource. Several calls may come together, and are
 -- answered as if they had come one after the other. A waiter calls the script again, with its owner and place, to poll
 -- and after a reconnect. Such a call renews the waiter's record, and restores its place if the queue lost it.
--- KEYS: L F of each call; in a cluster L F Q W M of the only call, see names.lua.
+-- KEYS: L F of each call; in a cluster L F Q W M Z of the only call, see names.lua.
 -- ARGV: stamp and age as for stamp.lua; then of each call: owner, lease in ms, pack, and the tag if there are tags.
 --   pack = `mode place wait cap grant skip channel yield`:
 --   mode: w, r, or s followed by the capacity of the semaphore
@@ -23,7 +23,8 @@
 -- The common cases come first: a writer of a free resource, and a reader of a resource that is free or that others read
 -- while nobody waits. They avoid what is expensive here: parsing arguments, making closures, and turning numbers into
 -- text. Seconds and micros stay below 2^31 until 2038, so %d writes them in full on every machine.
-local calls = #KEYS == 5 and 1 or #KEYS / 2
+local all_keys = #KEYS == 6 and string.find(KEYS[3], '^[^}]*}q:')
+local calls = all_keys and 1 or #KEYS / 2
 local own = (#ARGV - 2) / calls
 local written = #time[2] == 6 and time[1] .. time[2] or string.format('%d%06d', seconds, micros)
 -- `left` are the calls that are not answered here, and the names of their resources: what is asked for the same
@@ -78,7 +79,7 @@ for call = 1, calls do
     end
     if reads and not replies[call] then
       local Q, M = KEYS[3], KEYS[5]
-      if #KEYS ~= 5 then
+      if not all_keys then
         local head, resource = string.match(L, '^([^}]*})l(:.*)$')
         Q, M = head .. 'q' .. resource, head .. 'm' .. resource
       end

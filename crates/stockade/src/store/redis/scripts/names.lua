@@ -1,5 +1,7 @@
--- Names the keys of a resource: L F Q W M, see common.lua. In a cluster all five are in KEYS: while a slot migrates, a
--- script that touches an undeclared key fails half-way. Elsewhere each name in KEYS only costs time, so acquire and
+-- Names the keys of a resource: L F Q W M, see common.lua. In a cluster all of them are in KEYS, and behind them Z, which
+-- never exists. While a slot migrates, the server refuses a script before it begins if some of its keys exist and others
+-- do not. Without Z all could exist: the first command of the script about a key that the script has emptied would then
+-- fail, and the script half-way. So would a command about a key that is not declared. Elsewhere each name in KEYS only costs time, so acquire and
 -- release get only the keys of their common case. The other names are derived from L: they differ in the letter behind
 -- the hash tag.
 local L, F, Q, W, M = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,6 +1,6 @@
 -- Releases resources, or removes owners from their queues, and grants to the next waiters. One call is about one
 -- resource; several calls may come together.
--- KEYS: L of each call; in a cluster L F Q W M of the only call, see names.lua.
+-- KEYS: L of each call; in a cluster L F Q W M Z of the only call, see names.lua.
 -- ARGV: pack = `grant skip channel` as for acquire.lua, then the owner of each call.
 -- Reply to a call: 1: the owner held the resource, 2: the owner was in the queue, 0: neither. 10 more if another call
 --   can serve more waiters. To several calls: an array of the replies.

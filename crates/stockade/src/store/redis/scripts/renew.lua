@@ -1,5 +1,6 @@
 -- Restarts leases at their full length, and confirms handed-over grants. Creates no lock.
--- KEYS: L of each resource. In a cluster, where a script must declare all of its keys, L Q M of each.
+-- KEYS: L of each resource. In a cluster, where a script must declare all of its keys, L Q M of each, and Z of their
+--   bucket, see names.lua.
 -- ARGV: for each resource the owner (28 characters) followed directly by `lease token`, with the lease in ms.
 -- Reply: `now found`, with now in µs. found has one digit for each resource:
 --   1: renewed, 3: renewed, and somebody waits, 2: held but may not renew, 0: not held by this owner with this token
@@ -7,7 +8,7 @@
 -- and others may have held the resource in between.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local declared = #KEYS == 3 * #ARGV
+local declared = #KEYS == 3 * #ARGV + 1
 
 local function name(i, letter, place)
   if declared then

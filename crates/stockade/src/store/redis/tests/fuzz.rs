@@ -182,7 +182,8 @@ impl FuzzState {
             Operation::Renew(number) => {
                 let Handed { key, owner, token, lease, .. } = self.callers[&number].handed();
                 // In every other state as in a cluster.
-                let names = self.names.renewed(&key, self.handing.skip);
+                let mut names = self.names.renewed(&key, self.handing.skip);
+                names.extend(self.handing.skip.then(|| self.names.absent(key.bucket())));
                 return evalsha(&self.shas[RENEW.name], names, vec![calls::renewed(&owner, token, lease)]);
             }
             Operation::Downgrade(number) => {

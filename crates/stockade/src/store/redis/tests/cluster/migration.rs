@@ -88,6 +88,34 @@ async fn who_holds_or_waits_outlasts_the_migration_of_the_slot() {
     cluster.end().await;
 }
 
+/// All keys of the resource exist, so the server of a migrating slot begins a script about them, unless the script names
+/// a key that does not.
+#[tokio::test]
+async fn no_script_ends_half_way_while_a_slot_migrates() {
+    let cluster = Cluster::start().await;
+    let (dead, living) = (cluster.store().await, cluster.store().await);
+    let key = key_on(0);
+    let slot = key.bucket().slot();
+    // Two readers, since the only one has no record of its own.
+    let short = Attempt { lease: Duration::from_secs(3), ..read(&key) };
+    let readers = [dead.acquire(short.clone()).await.unwrap(), dead.acquire(short).await.unwrap()];
+    let waiter = waiting(&living, write(&key));
+    until_waiting(&living, &key, 1).await;
+    cluster.nodes.begin_migration(slot, cluster.primary(1)).await.unwrap();
+    // Nobody renews the readers. The waiter asks once their leases are over.
+    until("the leases are over", || readers.iter().all(|reader| reader.loss().is_some())).await;
+    cluster.reset_stats().await;
+    cluster.until_scripts_refused(2).await;
+    assert!(!waiter.is_finished(), "granted by a script that did not write the grant down");
+    let state = cluster.primary(0).command(&["GET", &living.inner.keys.of(&key)[0]]).await.unwrap();
+    assert!(state.starts_with("r 1 "), "{state}");
+    cluster.nodes.move_keys(slot).await.unwrap();
+    cluster.nodes.finish_migration(slot).await.unwrap();
+    let held = granted(waiter).await;
+    assert_eq!(living.release(&held).await.unwrap(), Released::Released);
+    cluster.end().await;
+}
+
 #[tokio::test]
 async fn waiters_are_handed_the_lock_at_the_new_place_without_a_poll() {
     let cluster = Cluster::start().await;

@@ -93,7 +93,7 @@ async fn scripts_are_told_all_keys_of_a_resource() {
     let store = cluster.store().await;
     let attempt = write(&key_on(0));
     let held = store.acquire(attempt.clone()).await.unwrap();
-    assert_eq!(declared(&store, &attempt), [5, 5]);
+    assert_eq!(declared(&store, &attempt), [6, 6]);
     store.release(&held).await.unwrap();
     cluster.end().await;
 }
