@@ -43,7 +43,8 @@ impl Fence {
         self.ownership.token
     }
 
-    /// Whether the holder may still believe in its lease, by the local clock and without asking the store.
+    /// Whether the guard has the lock and may still believe in its lease, by the local clock and without asking the
+    /// store.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.loss().is_none()
@@ -52,22 +53,27 @@ impl Fence {
     /// Why the ownership ended, if it did; judged as by [`Fence::is_held`].
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
-        self.ownership.loss()
+        self.ownership.loss().or_else(|| self.ownership.is_given_back().then_some(LossReason::Released))
     }
 
-    /// Resolves when the ownership is lost: when the store reports the loss, or at the local end of the lease, even
-    /// when the store and the renewal task are silent. A fence that outlives its guard resolves at the end of the
-    /// lease, too. Cancel safe.
+    /// Resolves when the ownership ends: when the store reports its loss, at the local end of the lease, even when the
+    /// store and the renewal task are silent, or when the guard gives it back. Cancel safe.
     pub async fn lost(&self) -> LossReason {
         loop {
-            if let Some(reason) = self.ownership.loss() {
-                self.ownership.lose(reason);
-                return reason;
+            match self.loss() {
+                Some(LossReason::Released) => return LossReason::Released,
+                Some(reason) => {
+                    self.ownership.lose(reason);
+                    return reason;
+                }
+                None => {}
             }
             // Renewals move the deadline on; a timer may fire late, the check above may not.
             let deadline = self.ownership.deadline().remaining();
-            if let Ok(reason) = tokio::time::timeout(deadline, self.ownership.lost()).await {
-                return reason;
+            tokio::select! {
+                reason = self.ownership.lost() => return reason,
+                () = self.ownership.given_back() => {}
+                () = tokio::time::sleep(deadline) => {}
             }
         }
     }
@@ -99,7 +105,7 @@ impl Fence {
         self.store.seed(self.key(), seen).await
     }
 
-    /// The time for which the holder may still believe in its lease; zero when lost.
+    /// The time for which the holder may still believe in its lease; zero when lost or given back.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.loss().is_some() { Duration::ZERO } else { self.ownership.deadline().remaining() }

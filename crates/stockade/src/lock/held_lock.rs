@@ -6,7 +6,7 @@ use tracing::Span;
 use super::{delegations::Inside, renewal::Renewal, series::Series, shared::Shared};
 use crate::{
     clock::Instant,
-    lock::{Fence, Handover, LossReason, Mode},
+    lock::{Fence, Handover, Mode},
     spans,
     store::{LockError, Ownership, Released},
 };
@@ -94,7 +94,7 @@ impl HeldLock {
     pub(super) async fn release(mut self) -> Result<Released, LockError> {
         self.stop();
         if self.state == State::Released {
-            let lost = self.fence.loss().is_some();
+            let lost = self.fence.ownership.loss().is_some();
             return Ok(if lost { Released::Lost } else { Released::Released });
         }
         let released = self.shared.store.release(&self.fence.ownership).await;
@@ -186,10 +186,10 @@ impl HeldLock {
             }
         })?;
         let hold_left = self.ends_at.map(|end| end.remaining());
+        // For the fences that are left: the fence row would take their claims until who adopts it has claimed.
+        self.fence.ownership.hand_over();
         self.stop();
         self.state = State::Released;
-        // For the fences that are left: the fence row would take their claims until who adopts it has claimed.
-        self.fence.ownership.lose(LossReason::HandedOver);
         Ok(Handover::new(handed, hold_left))
     }
 }

@@ -16,6 +16,8 @@ pub enum LossReason {
     StoreLostData,
     /// The ownership was handed over, and belongs to the process that adopts it.
     HandedOver,
+    /// Its guard gave it back. Only a [`Fence`](crate::Fence) can tell this, since it may outlive the guard.
+    Released,
 }
 
 impl LossReason {
@@ -28,6 +30,7 @@ impl LossReason {
             Self::Forced => "forced",
             Self::StoreLostData => "store_lost_data",
             Self::HandedOver => "handed_over",
+            Self::Released => "released",
         }
     }
 }

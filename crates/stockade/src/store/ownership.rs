@@ -22,6 +22,8 @@ pub(crate) struct Ownership {
     pub(crate) owner: Owner,
     /// Fences read the mode, too, since an exclusive ownership may have become shared.
     mode: AtomicU8,
+    /// Whether it was exclusive, and is shared.
+    downgraded: AtomicBool,
     /// Set after the store was asked to change the mode, until it is known whether the store did.
     between_modes: AtomicBool,
     pub(crate) token: Token,
@@ -62,11 +64,13 @@ impl Ownership {
         // over.
         let since = AtomicU64::new(Instant::now().as_nanos());
         let (released, commits) = (AtomicBool::new(false), Commits::default());
-        let (mode, between_modes) = (AtomicU8::new(mode as u8), AtomicBool::new(false));
+        let mode = AtomicU8::new(mode as u8);
+        let (downgraded, between_modes) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
             key,
             owner,
             mode,
+            downgraded,
             between_modes,
             token,
             lease,
@@ -142,8 +146,13 @@ impl Ownership {
         if self.mode() != mode {
             // Stored before the mode, so that a task that sees the new mode also sees the new time.
             self.since.fetch_max(Instant::now().as_nanos(), Ordering::AcqRel);
+            self.downgraded.store(mode == Mode::Read, Ordering::Release);
         }
         self.mode.store(mode as u8, Ordering::Release);
+    }
+
+    pub(crate) fn was_downgraded(&self) -> bool {
+        self.downgraded.load(Ordering::Acquire)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -161,14 +170,14 @@ impl Ownership {
     /// which the ownership is shared.
     #[cfg(any(test, feature = "axum"))]
     pub(crate) fn shared_since(&self) -> Option<Instant> {
-        let held = self.mode() == Mode::Read && !self.released.load(Ordering::Acquire) && self.loss().is_none();
+        let held = self.mode() == Mode::Read && !self.is_given_back() && self.loss().is_none();
         held.then(|| Instant::from_nanos(self.since.load(Ordering::Acquire)))
     }
 
     /// Whether the ownership is exclusive, and neither lost nor given back at this moment.
     #[cfg(feature = "postgres")]
     pub(crate) fn is_exclusive(&self) -> bool {
-        self.mode() == Mode::Write && !self.released.load(Ordering::Acquire) && self.loss().is_none()
+        self.mode() == Mode::Write && !self.is_given_back() && self.loss().is_none()
     }
 
     /// Why the ownership was lost: the reason that the store gave, or [`LossReason::Expired`] if the deadline has
@@ -193,7 +202,7 @@ impl Ownership {
         self.recall(Recall::Lost);
         self.told.notify_waiters();
         // A loss of a shared ownership is a loss to each reader inside, and each of these counts for itself.
-        if self.readers.is_none() && !self.released.load(Ordering::Acquire) {
+        if self.readers.is_none() && !self.is_given_back() {
             let tags = [("lock", self.key.label().clone()), metrics::tag("reason", reason.as_str())];
             metrics::count(metrics::LOCK_LOST, &tags);
             tracing::warn!(lock = %self.key.label(), token = %self.token, reason = reason.as_str(), "lock lost");
@@ -211,7 +220,32 @@ impl Ownership {
             // deadline that it had.
             self.deadline.fetch_min(self.deadline().as_nanos(), Ordering::AcqRel);
         }
-        !self.released.swap(true, Ordering::AcqRel)
+        let is_first = !self.released.swap(true, Ordering::AcqRel);
+        self.told.notify_waiters();
+        is_first
+    }
+
+    /// Records that another process may have it from now on. That is no loss. Nobody sees it as given back.
+    pub(crate) fn hand_over(&self) {
+        let _ = self.lost.set(LossReason::HandedOver);
+        self.recall(Recall::Lost);
+        self.give_back();
+    }
+
+    /// Whether the holder has given it back.
+    pub(crate) fn is_given_back(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    /// Resolves when the holder gives the ownership back. Cancel safe.
+    pub(crate) async fn given_back(&self) {
+        loop {
+            let told = self.told.notified();
+            if self.is_given_back() {
+                return;
+            }
+            told.await;
+        }
     }
 
     /// Resolves when the store reports a loss. The deadline is not watched here. The renewal task calls

@@ -40,10 +40,10 @@ returning f.token";
     ///
     /// # Errors
     ///
-    /// [`FenceError::Shared`] for a shared ownership, [`FenceError::Lost`] for one that was handed over.
+    /// [`FenceError::Shared`] for a shared ownership, [`FenceError::Lost`] for one that was handed over or given back.
     pub fn claim_args(&self) -> Result<ClaimArgs, FenceError> {
-        // The fence row would take this claim until the process that adopted the ownership has made its own.
-        if let Some(reason @ LossReason::HandedOver) = self.loss() {
+        // The fence row would take this claim until the next holder has made its own.
+        if let Some(reason @ (LossReason::HandedOver | LossReason::Released)) = self.loss() {
             return Err(FenceError::Lost(reason));
         }
         match self.mode() {

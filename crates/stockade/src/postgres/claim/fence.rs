@@ -38,7 +38,8 @@ impl Fence {
     ///
     /// # Errors
     ///
-    /// [`FenceError`]; for a permit always [`FenceError::Shared`]. Nothing was applied. If the claim is refused
+    /// [`FenceError`]; for a permit always [`FenceError::Shared`]. Under a shared lock the transaction only reads: a
+    /// statement in it that writes fails (SQLSTATE 25006). Nothing was applied. If the claim is refused
     /// although the guard is still live by its own clock, the call first raises the lock store's tokens above the
     /// fence, within one command time-out. The next acquire is then not refused again.
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {

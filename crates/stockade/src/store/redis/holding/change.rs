@@ -38,23 +38,8 @@ impl Inner {
         ownership.set_between_modes(true);
         let (mut executed, mut scripts_lost) = (false, false);
         loop {
-            let (sent, reply) = (Instant::now(), self.ask_downgrade(ownership).await);
-            let error = match reply {
-                Ok((run, Renewed::Extended { .. })) => {
-                    ownership.extend(believed(sent, ownership.lease));
-                    self.held.confirmed(&ownership.owner, run);
-                    ownership.set_between_modes(false);
-                    return Ok(());
-                }
-                // The ownership was shared already, and a forced release lets its lease run out.
-                Ok((_, Renewed::Ending { .. })) => {
-                    ownership.set_between_modes(false);
-                    return Ok(());
-                }
-                Ok((run, Renewed::Gone { .. })) => {
-                    self.gone(ownership, run);
-                    return Err(ownership.lost_error());
-                }
+            let error = match self.share(ownership).await {
+                Ok(shared) => return shared,
                 Err(error) => error,
             };
             executed |= !error.is_never_executed() && !matches!(error, LinkError::NoScript);
@@ -73,15 +58,30 @@ impl Inner {
         }
     }
 
-    async fn ask_downgrade(&self, ownership: &Ownership) -> Result<(Run, Renewed), LinkError> {
+    /// Has the server share the ownership, and begin its lease again. It may be shared already. The outer error: the
+    /// server did not say whether it did.
+    pub(super) async fn share(&self, ownership: &Arc<Ownership>) -> Result<Result<(), LockError>, LinkError> {
         let shard = self.shard(&ownership.key)?;
-        let Ownership { key, owner, token, lease, .. } = ownership;
+        let Ownership { key, owner, token, lease, .. } = &**ownership;
         let args = calls::downgrade(owner, *token, *lease, &shard.handing(&self.keys, key.bucket()));
         let (sent, run) = (Instant::now(), shard.run());
         let reply = shard.link.call(&DOWNGRADE, self.keys.of(key), args).await?;
         let renewed = Renewed::read(&reply).ok_or(LinkError::Protocol { op: "downgrade" })?;
         self.heard(&shard, sent, renewed.now());
-        Ok((run, renewed))
+        match renewed {
+            Renewed::Extended { .. } => {
+                ownership.extend(believed(sent, ownership.lease));
+                self.held.confirmed(&ownership.owner, run);
+            }
+            // A forced release lets its lease run out.
+            Renewed::Ending { .. } => {}
+            Renewed::Gone { .. } => {
+                self.gone(ownership, run);
+                return Ok(Err(ownership.lost_error()));
+            }
+        }
+        ownership.set_between_modes(false);
+        Ok(Ok(()))
     }
 
     /// Ends the ownership in this process, and returns what another process needs to take it over. If most of the lease

@@ -1,6 +1,6 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 
 use crate::{
     clock::Instant,
@@ -32,11 +32,13 @@ fn arguments<'a>(
     declared: bool,
     renewals: impl IntoIterator<Item = (&'a Key, &'a Owner, Token, Duration)>,
 ) -> (Vec<String>, Vec<Vec<u8>>) {
-    let (mut names, mut args) = (Vec::new(), Vec::new());
+    let (mut names, mut args, mut absent) = (Vec::new(), Vec::new(), None);
     for (key, owner, token, lease) in renewals {
         names.extend(keys.renewed(key, declared));
         args.push(calls::renewed(owner, token, lease));
+        absent = declared.then(|| keys.absent(key.bucket()));
     }
+    names.extend(absent);
     (names, args)
 }
 
@@ -155,7 +157,9 @@ impl Inner {
         batches
     }
 
-    /// Renews every ownership on a server whose run has changed, because the new run may not know them.
+    /// Renews every ownership on a server whose run has changed, because the new run may not know them. It may have one
+    /// as it was before a downgrade, with the same owner and token, and would keep other readers out for as long as the
+    /// ownership is renewed. So those are downgraded once more.
     pub(crate) fn verify(self: &Arc<Self>, shard: &Arc<Shard>) {
         let (inner, shard) = (Arc::clone(self), Arc::clone(shard));
         let run = shard.run();
@@ -163,7 +167,13 @@ impl Inner {
             loop {
                 let unsure = inner.held.unsure(&inner.shards, &shard);
                 let longest = unsure.iter().map(|ownership| ownership.deadline().remaining()).max().unwrap_or_default();
-                if longest.is_zero() || shard.run() != run || inner.renew(&unsure).await.is_ok() {
+                if longest.is_zero() || shard.run() != run {
+                    return;
+                }
+                let (shared, others): (Vec<_>, Vec<_>) = unsure.into_iter().partition(|held| held.was_downgraded());
+                let renewed = inner.renew(&others).await.is_ok();
+                let shared = join_all(shared.iter().map(|ownership| inner.share(ownership))).await;
+                if renewed && shared.iter().all(Result::is_ok) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;

@@ -147,6 +147,24 @@ async fn a_lock_that_the_old_primary_took_along_is_lost_and_tokens_still_rise() 
 }
 
 #[tokio::test]
+async fn a_downgrade_that_the_old_primary_took_along_is_made_again() {
+    let (group, store) = start().await;
+    let key = key("downgraded");
+    let held = store.acquire(write(&key)).await.unwrap();
+    until_everywhere(&group, &store, &key).await;
+    group.cut_replication().await.unwrap();
+    store.downgrade(&held).await.unwrap();
+    fail_over(&group, &store).await;
+    // Much sooner than the lease ends.
+    let reader = timeout(LIMIT, store.acquire(read(&key))).await.expect("the new primary keeps readers out").unwrap();
+    assert_eq!(held.loss(), None);
+    for held in [&reader, &held] {
+        assert_eq!(store.release(held).await.unwrap(), Released::Released);
+    }
+    end(group).await;
+}
+
+#[tokio::test]
 async fn waiters_keep_their_order_over_a_failover() {
     const WAITERS: u64 = 6;
     let group = SentinelGroup::start().await.unwrap();
