@@ -123,11 +123,12 @@ end
 
 -- remaining: the time until the caller could be served. A caller for a permit needs one permit to come free, any other
 -- caller waits until all holders are gone. yielding: the readers that asked to be told of waiting writers. others: true
--- if there are other holders.
+-- if there are other holders. There may be many readers, so they are read only for the first that waits and for polls:
+-- who comes behind others has to tell nobody, and looks again when the first lease ends.
 local remaining, yielding, others = 0, {}, false
 if mode == 'w' then
   remaining = holder.x - now
-elseif mode == 's' and wants == 's' then
+elseif mode == 's' and wants == 's' or mode ~= 'n' and length > 0 and not queued then
   remaining = first - now
 elseif mode ~= 'n' then
   local all = redis.call('HGETALL', M)

@@ -6,6 +6,8 @@ for key, read in pairs({ [F] = 'GET', [Q] = 'ZCARD', [W] = 'HLEN', [M] = 'HLEN' 
     redis.call('DEL', key)
   end
 end
+-- Makes the first write one that a server out of memory allows, as in release_queued.lua.
+redis.call('HDEL', W, '')
 if not pcall(load, redis.pcall('GET', L)) then
   redis.call('DEL', L)
   mode, holder = 'n', nil

@@ -12,6 +12,8 @@ if raw and (type(raw) == 'table' or not string.find(raw, '^[wrsn] [01]')) then
   redis.pcall('HDEL', W, me)
   return redis.pcall('ZREM', Q, me) == 1 and 2 or 0
 end
+-- A server out of memory refuses a script at its first write, if that write may need memory. This one needs none.
+redis.pcall('HDEL', W, me)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local G, skip, chan = string.match(ARGV[1], '^(%d+) (%d) (%S+)$')

@@ -5,10 +5,10 @@ use stockade_testbed::{Fault, Proxy};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, connected, key, opened, read, server, until, until_waiting, waiting, write};
+use super::{LIMIT, World, connected, granted, key, opened, read, server, until, until_waiting, waiting, write};
 use crate::{
     redis::{Redis, eventually},
-    store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable, redis::RedisStore},
+    store::{Attempt, Force, LockError, LockStore, LossReason, Released, Unavailable, redis::RedisStore},
 };
 
 const COMMAND: Duration = Duration::from_millis(250);
@@ -223,6 +223,29 @@ async fn a_server_out_of_memory_takes_no_lock_away() {
     }
     for ownership in &held {
         assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_server_out_of_memory_hands_a_lock_on_and_takes_it_by_force() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let (exclusive, shared) = (key("full"), key("full-too"));
+    let held = store.acquire(write(&exclusive)).await.unwrap();
+    let readers = [store.acquire(read(&shared)).await.unwrap(), store.acquire(read(&shared)).await.unwrap()];
+    let waiters = [&exclusive, &shared].map(|key| waiting(&store, write(key)));
+    for key in [&exclusive, &shared] {
+        until_waiting(&store, key, 1).await;
+    }
+    world.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    for held in [&readers[0], &readers[1], &held] {
+        assert_eq!(store.release(held).await.unwrap(), Released::Released);
+    }
+    for waiter in waiters {
+        let next = granted(waiter).await;
+        assert_eq!(store.force(&next.key, Force::Now).await.unwrap().holders, 1);
+        assert_eq!(timeout(LIMIT, next.lost()).await.unwrap(), LossReason::Forced);
     }
     world.end().await;
 }
