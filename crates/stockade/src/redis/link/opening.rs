@@ -57,7 +57,7 @@ impl Connection {
             permissions::check(&mut multiplexed, scripts, namespace, channel).await?;
         }
         let counts_receivers = match channel {
-            Some((publish, name)) => test.run(&mut multiplexed, publish, name).await?,
+            Some((publish, name)) => test.run(dialer.timeout, &mut multiplexed, publish, name).await?,
             None => false,
         };
         let scripts = Scripts::load(scripts, &multiplexed).await?;

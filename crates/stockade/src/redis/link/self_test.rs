@@ -1,6 +1,8 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::redis::{Script, dial::HandshakeError, script};
 
@@ -11,26 +13,27 @@ const SELF_TEST: Script = script!("self_test", "../scripts/self_test.lua");
 /// waiter is dead".
 pub(super) struct SelfTest {
     payload: String,
-    seen: AtomicBool,
+    seen: CancellationToken,
 }
 
 impl SelfTest {
     pub(super) fn new() -> Self {
-        Self { payload: format!("T {:032x}", rand::random::<u128>()), seen: AtomicBool::new(false) }
+        Self { payload: format!("T {:032x}", rand::random::<u128>()), seen: CancellationToken::new() }
     }
 
     /// Whether this message is the one of the test. If so, that is noted.
     pub(super) fn is_answered_by(&self, payload: &[u8]) -> bool {
         let is_answer = payload == self.payload.as_bytes();
         if is_answer {
-            self.seen.store(true, Ordering::Release);
+            self.seen.cancel();
         }
         is_answer
     }
 
-    /// The server writes the message before the reply, so no further wait is needed.
+    /// Servers from Redis 7.2 on write the message behind the reply, so it may take a moment longer.
     pub(super) async fn run(
         &self,
+        limit: Duration,
         connection: &mut MultiplexedConnection,
         publish: &str,
         channel: &str,
@@ -43,6 +46,6 @@ impl SelfTest {
             .arg(&self.payload)
             .query_async(connection)
             .await?;
-        Ok(receivers >= 1 && self.seen.load(Ordering::Acquire))
+        Ok(receivers >= 1 && timeout(limit, self.seen.cancelled()).await.is_ok())
     }
 }
