@@ -131,6 +131,8 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     };
     let server = axum::serve(listener, app).with_graceful_shutdown(asked_to_end);
     tokio::select! { served = server => served?, () = upkeep => {} }
-    tokio::join!(locks.shutdown(LIMIT), stocks.shutdown(LIMIT), relay.shutdown(LIMIT));
+    // Writes whose client has gone still go on, and invalidate. So the locks come first.
+    locks.shutdown(LIMIT).await;
+    tokio::join!(stocks.shutdown(LIMIT), relay.shutdown(LIMIT));
     Ok(())
 }

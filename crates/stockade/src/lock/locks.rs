@@ -199,6 +199,14 @@ impl Locks {
         &self.shared.tasks
     }
 
+    /// A shutdown waits for the work that keeps this, as for a guard. `None` once a shutdown has begun.
+    #[cfg(feature = "axum")]
+    pub(crate) fn working(&self) -> Option<tokio_util::task::task_tracker::TaskTrackerToken> {
+        // Taken before the look: a shutdown that begins in between sees it.
+        let working = self.shared.guards.token();
+        (!self.shared.closing.is_cancelled()).then_some(working)
+    }
+
     /// Resolves when a shutdown has reached its limit and takes away the locks that are left.
     #[cfg(feature = "axum")]
     pub(crate) async fn taken_away(&self) {

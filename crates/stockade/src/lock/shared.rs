@@ -23,7 +23,7 @@ pub(super) struct Shared {
     /// Cancelled when a shutdown has reached its limit, right before it takes away the locks that are left.
     #[cfg(feature = "axum")]
     pub(super) taken_away: CancellationToken,
-    /// One token per ownership that a guard holds.
+    /// One token per ownership that a guard holds, and per handler of a write that goes on without its lock.
     pub(super) guards: TaskTracker,
     /// Work under guards that outlives its caller.
     pub(super) tasks: TaskTracker,

@@ -155,13 +155,15 @@ impl Route {
 
     /// Runs the handler of an unsafe method that goes on without its lock. The handler may write all the same, so it
     /// goes on when the client goes away. It is dropped after `max_hold` plus `commit_timeout`, or at the limit of a
-    /// shutdown, and the answer is then `outcome-unknown`.
+    /// shutdown, and the answer is then `outcome-unknown`. Once a shutdown has begun, none is begun.
     pub(crate) async fn detach_unlocked<E: Send + 'static>(
         self: Arc<Self>,
         handler: impl Future<Output = Result<Response, E>> + Send + 'static,
     ) -> Result<Response, E> {
+        let Some(working) = self.locks.working() else { return Ok(self.end(Problem::ShuttingDown)) };
         let route = Arc::clone(&self);
         let work = async move {
+            let _working = working;
             let Settings { max_hold, commit_timeout, .. } = route.settings;
             tokio::select! {
                 biased;

@@ -425,3 +425,36 @@ async fn a_write_that_has_lost_its_lock_goes_on_to_the_limit_of_a_shutdown() {
     let (answer, _) = join(send(&app, request(Method::POST, "/stock/1")), ended).await;
     assert_eq!((answer.status.as_u16(), answer.text()), (200, "done"));
 }
+
+#[tokio::test]
+async fn a_shutdown_lets_writes_without_their_lock_end_and_begins_none() {
+    for is_done in [true, false] {
+        let (locks, work) = (Locks::memory(), Work::default());
+        let app = work.app(RouteLock::by::<Sku>(&locks).read().read_wait(Duration::ZERO));
+        let held = hold(&locks, "1").await;
+        let shutdown = async {
+            work.entered.notified().await;
+            drop(held);
+            let end = async {
+                let refused = async || locks.write(&Sku("2".into())).try_acquire().await.is_err();
+                eventually("the shutdown has begun", refused).await;
+                if is_done {
+                    // All tasks that are ready run, the request's among them.
+                    for _ in 0..100 {
+                        tokio::task::yield_now().await;
+                    }
+                    assert!(!work.is_dropped(), "dropped within its work");
+                    work.go.notify_one();
+                }
+            };
+            join(locks.shutdown(if is_done { LIMIT } else { SHORT }), end).await;
+        };
+        let (answer, ()) = join(send(&app, request(Method::POST, "/stock/1")), shutdown).await;
+        if is_done {
+            assert_eq!((answer.status.as_u16(), answer.text()), (200, "done"));
+        } else {
+            answer.refusal(503, "outcome-unknown");
+        }
+        send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "shutting-down");
+    }
+}

@@ -11,6 +11,7 @@ use axum::{
 use futures_util::future::{join, join_all};
 use stockade::{
     Fence, Locks, Redis,
+    lock::LockError,
     route_lock::{OnStoreError, RouteLock},
 };
 use tokio::{
@@ -129,6 +130,30 @@ async fn a_frozen_store_is_refused_in_time_then_at_once_and_recovers() {
     server.resume().unwrap();
     eventually("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
     idle(&locks).await;
+    server.end().await;
+}
+
+#[tokio::test]
+async fn without_its_store_no_write_begins_in_a_shutdown() {
+    let (server, locks) = start().await;
+    let app = app(RouteLock::by::<Sku>(&locks).read().on_store_error(OnStoreError::Proceed));
+    let held = hold(&locks, "2").await;
+    server.pause().unwrap();
+    // The breaker opens.
+    for _ in 0..20 {
+        assert_eq!(send(&app, request(Method::POST, "/stock/1")).await.status, 200);
+    }
+    let refused = async {
+        let is_closing =
+            async || matches!(locks.write(&Sku("3".into())).try_acquire().await, Err(LockError::ShuttingDown));
+        eventually("the shutdown has begun", is_closing).await;
+        for _ in 0..5 {
+            send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "shutting-down");
+        }
+        server.resume().unwrap();
+        drop(held);
+    };
+    join(locks.shutdown(LIMIT), refused).await;
     server.end().await;
 }
 
