@@ -117,8 +117,8 @@ impl LocksBuilder {
     /// console. Default: nothing is called.
     ///
     /// Readers that enter a delegation are not told, nor that they lose it. `told` runs inside the request, or inside
-    /// the task that notices the loss, so it must not block and must not panic. It gets a reference: an event that it
-    /// does not keep costs one call and no memory.
+    /// the task that notices the loss, so it must not block. If it panics, the log says so. It gets a reference: an
+    /// event that it does not keep costs one call and no memory.
     #[must_use]
     pub fn on_event(mut self, told: impl Fn(&LockEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(told));

@@ -10,7 +10,7 @@ use tower_layer::Layer;
 use super::{KeyOf, Keys, Pace, Refusal, Route, RouteLockService, Settings, Template, extract, finder};
 use crate::{
     lock::Locks,
-    resource::{Key, KeyError, Label, Resource},
+    resource::{Key, KeyError, Label, Resource, is_name},
 };
 
 /// A layer that runs each request of a route under the lock of the resource, or the resources, that the request names.
@@ -28,11 +28,17 @@ pub struct RouteLock {
 impl RouteLock {
     /// Locks the resource `K`, which is extracted from the request. If the extractor refuses the request, its rejection
     /// is the answer. `K` is extracted without state, so the layer fits a router of any state.
+    ///
+    /// # Panics
+    ///
+    /// If [`Resource::KIND`] is no name: no request could be locked.
     #[must_use]
+    #[track_caller]
     pub fn by<K>(locks: &Locks) -> Self
     where
         K: Resource + FromRequestParts<()> + 'static,
     {
+        assert!(is_name(K::KIND), "{}", KeyError::Name(K::KIND.to_owned()));
         Locks::announce(&Label::Borrowed(K::KIND));
         Self::new(locks, Keys::One(KeyOf::Extractor(extract::<K>)))
     }

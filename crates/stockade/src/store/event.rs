@@ -1,4 +1,9 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{LossReason, Mode, Token};
 
@@ -40,8 +45,11 @@ impl Observer {
         Self(Arc::new(told))
     }
 
+    /// A panic of the function ends here. It would end the task that renews all locks of the process.
     pub(super) fn tell(&self, event: &LockEvent<'_>) {
-        (self.0)(event);
+        if catch_unwind(AssertUnwindSafe(|| (self.0)(event))).is_err() {
+            tracing::error!(lock = %event.resource.escape_default(), "`on_event` panicked");
+        }
     }
 }
 

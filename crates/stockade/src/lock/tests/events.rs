@@ -3,7 +3,7 @@ use std::{
     time::Duration,
 };
 
-use super::support::{Sku, until};
+use super::support::{SHORT, Sku, until};
 use crate::lock::{Force, LockEvent, LockEventKind, Locks, LossReason, Mode};
 
 /// Resource, mode and kind of each event so far.
@@ -61,4 +61,17 @@ async fn each_of_several_resources_is_told_as_its_own() {
     locks.write_all(&[Sku("1"), Sku("2")]).acquire().await.unwrap().release().await.unwrap();
     let names: Vec<_> = told.lock().unwrap().iter().map(|(resource, ..)| resource.clone()).collect();
     assert_eq!(names, ["stock:1", "stock:2"]);
+}
+
+#[tokio::test]
+async fn a_panic_in_on_event_costs_no_lock() {
+    let lease = Duration::from_secs(1);
+    let locks = Locks::builder().lease(lease).on_event(|_| panic!("a bug in the log")).memory();
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    // The task that renews all locks notices that this one is held for too long.
+    let limited = locks.write(&Sku("2")).max_hold(SHORT).acquire().await.unwrap();
+    assert_eq!(limited.lost().await, LossReason::Expired);
+    let end = tokio::time::Instant::now() + 2 * lease;
+    until("two leases are over", async || tokio::time::Instant::now() > end).await;
+    assert!(guard.is_held(), "its renewal ended: {:?}", guard.loss());
 }
