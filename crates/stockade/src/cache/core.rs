@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
+use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 
 #[cfg(feature = "postgres")]
@@ -13,6 +13,7 @@ use crate::{
         flight::Flights,
         load::Loader,
         local::Local,
+        runtime::Runtime,
         settings::Settings,
         stats::Counters,
         store::{Store, Trust},
@@ -51,20 +52,20 @@ pub(crate) struct Core<K, V> {
     pub(crate) counters: Counters,
     pub(crate) tasks: TaskTracker,
     /// The runtime of the connections to Redis.
-    pub(crate) home: Option<Handle>,
+    pub(crate) home: Option<Runtime>,
 }
 
 impl<K: CacheKey, V: CacheValue> Core<K, V> {
     /// Runs work that callers of any runtime may wait for. It runs beside the connections to Redis, since the runtime
     /// of the caller that begins the work may stand still, or end, while others wait. Without Redis there is no such
-    /// place, and it runs on the runtime of the caller.
+    /// place, and it runs on the runtime of the caller. So it does once the runtime of the connections has ended.
     pub(crate) fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
         match &self.home {
-            Some(home) => self.tasks.spawn_on(work, home),
-            None => self.tasks.spawn(work),
+            Some(home) if !home.has_ended() => self.tasks.spawn_on(work, home.handle()),
+            _ => self.tasks.spawn(work),
         }
     }
 

@@ -107,8 +107,10 @@ mod info;
 mod inspection;
 mod invalidation;
 mod load;
+mod load_error;
 mod local;
 mod read;
+mod runtime;
 mod settings;
 mod stats;
 mod store;
@@ -119,7 +121,7 @@ mod warm;
 
 pub use bloom::Bloom;
 pub use builder::CacheBuilder;
-pub use error::{BuildError, CacheError, LoadError};
+pub use error::{BuildError, CacheError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
 pub use inspection::{Inspection, Kept, Tier};
@@ -129,6 +131,7 @@ pub use invalidation::Invalidator;
 #[cfg(feature = "postgres")]
 pub use load::LoadIn;
 pub use load::{Limits, Loaded, RowError};
+pub use load_error::LoadError;
 pub use stats::CacheStats;
 #[cfg(test)]
 pub(crate) use store::Outcomes;

@@ -108,3 +108,21 @@ async fn a_lease_in_memory_ends_while_the_runtime_in_which_it_began_stands_still
     drop(timeout(LIMIT, next).await.expect("waits for a lease that nobody ends").unwrap());
     aside.shutdown_background();
 }
+
+#[test]
+fn a_cache_outlives_the_runtime_of_its_connections() {
+    let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (of_world, first) = (runtime(), runtime());
+    let world = of_world.block_on(World::start());
+    let stocks = first.block_on(async {
+        let redis = Redis::connect(world.url()).await.unwrap();
+        let stocks = Cache::builder(&redis).loader(async |_: Sku| Ok::<_, Infallible>(Some(7))).build();
+        assert_eq!(stocks.get(&Sku("a")).await.unwrap().value.as_deref(), Some(&7));
+        stocks
+    });
+    drop(first);
+    let found = aside().block_on(async { timeout(LIMIT, stocks.get(&Sku("b"))).await.unwrap() }).unwrap();
+    assert_eq!((found.value.as_deref(), found.info.degraded), (Some(&7), true));
+    drop(stocks);
+    of_world.block_on(world.end());
+}

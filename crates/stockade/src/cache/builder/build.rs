@@ -1,7 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{CacheBuilder, parts::Home};
@@ -12,6 +11,7 @@ use crate::{
         flight::Flights,
         load::Loader,
         local::Local,
+        runtime::Runtime,
         settings::Settings,
         stats::{Counters, LoadCounters},
         store::{Memory, Remote, Store},
@@ -71,7 +71,7 @@ where
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
         };
-        let home = matches!(self.home, Home::Redis(_)).then(Handle::current);
+        let home = matches!(self.home, Home::Redis(_)).then(|| Runtime::current(loader.closing.clone()));
         let store = self.home.open(&settings, &local)?;
         let counters = Counters::of(settings.name);
         Ok(Cache::new(Core {
