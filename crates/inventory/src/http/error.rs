@@ -173,7 +173,7 @@ impl From<&CacheError> for Problem {
 }
 
 fn of_load(error: &LoadError) -> Problem {
-    tracing::warn!(error = error.as_ref() as &dyn Error, "a load failed");
+    tracing::warn!(error = &**error as &dyn Error, "a load failed");
     error.downcast_ref::<sqlx::Error>().map_or(ProblemType::DatabaseUnavailable.into(), |error| {
         count_statement(error);
         Rejection::from(error).into()

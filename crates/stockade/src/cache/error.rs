@@ -1,9 +1,7 @@
-use std::{error::Error, sync::Arc, time::Duration};
+use std::time::Duration;
 
+use super::LoadError;
 use crate::{cache::tags::TagError, resource::KeyError};
-
-/// The error of a loader, shared by every caller that waited for the load.
-pub type LoadError = Arc<dyn Error + Send + Sync>;
 
 /// Why a read has no answer, or an invalidation or the change of a filter was not confirmed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -86,8 +84,4 @@ pub enum BuildError {
         /// The allowed range.
         remedy: &'static str,
     },
-}
-
-pub(crate) fn share(error: impl Into<Box<dyn Error + Send + Sync>>) -> LoadError {
-    Arc::from(error.into())
 }

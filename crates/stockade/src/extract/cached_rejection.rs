@@ -111,10 +111,10 @@ impl<R: IntoResponse> IntoResponse for CachedRejection<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::time::Duration;
 
     use super::*;
-    use crate::resource::KeyError;
+    use crate::{cache::LoadError, resource::KeyError};
 
     #[test]
     fn a_read_without_an_answer_is_retried_when_the_cache_says_so() {
@@ -126,9 +126,9 @@ mod tests {
             (CacheError::ShuttingDown, Problem::ShuttingDown, Some(soon)),
             (CacheError::Key(KeyError::Empty), Problem::BadRequest, None),
             (CacheError::Panicked, Problem::Internal, None),
-            (CacheError::Filter(Arc::from(Box::from("frozen"))), Problem::OutcomeUnknown, None),
+            (CacheError::Filter(LoadError::new("frozen")), Problem::OutcomeUnknown, None),
             // An invalidation that Redis did not confirm, mostly after a commit.
-            (CacheError::Unavailable(Arc::from(Box::from("frozen"))), Problem::OutcomeUnknown, None),
+            (CacheError::Unavailable(LoadError::new("frozen")), Problem::OutcomeUnknown, None),
         ] {
             let rejection = Rejection::from(&error);
             assert_eq!((rejection.problem(), rejection.retry_after()), (problem, retry), "{error}");

@@ -8,4 +8,7 @@ pub enum KeyError {
     /// The id is empty.
     #[error("the id is empty: a resource needs an id of one character or more")]
     Empty,
+    /// A filter of keys of another kind can't hold the key.
+    #[error("the filter holds keys of the kind `{0}`: give this key to a filter of its own kind")]
+    Kind(&'static str),
 }

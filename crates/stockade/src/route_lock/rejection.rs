@@ -84,7 +84,7 @@ impl From<Problem> for Rejection {
 impl From<KeyError> for Rejection {
     fn from(error: KeyError) -> Self {
         Self::new(match error {
-            KeyError::Name(_) => Problem::Internal,
+            KeyError::Name(_) | KeyError::Kind(_) => Problem::Internal,
             KeyError::Empty => Problem::BadRequest,
         })
     }

@@ -5,7 +5,7 @@ use futures_util::{Stream, StreamExt};
 use super::{Bloom, geometry::Geometry, shared::SourceFn};
 use crate::{
     Redis, Resource,
-    cache::{BuildError, error::share},
+    cache::{BuildError, LoadError},
     resource::Key,
 };
 
@@ -57,7 +57,8 @@ impl<K: Resource> BloomBuilder<K> {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let source: SourceFn = Box::new(move || {
-            let key = |key: Result<K, E>| key.map_err(share).and_then(|key| Key::of(&key).map_err(share));
+            let key =
+                |key: Result<K, E>| key.map_err(LoadError::new).and_then(|key| Key::of(&key).map_err(LoadError::new));
             source().map(key).boxed()
         });
         Self { source: Some(source), ..self }

@@ -21,9 +21,9 @@ use super::{
 };
 use crate::{
     Redis, Resource,
-    cache::{BuildError, CacheError, store::FirstAttempt},
+    cache::{BuildError, CacheError, LoadError, store::FirstAttempt},
     redis::{Claim, Link, LinkEvents},
-    resource::{Bucket, Key, Namespace},
+    resource::{Bucket, Key, KeyError, Namespace},
 };
 
 /// A Bloom filter in Redis, shared by a fleet. Cheap to clone. See the [module docs](super).
@@ -83,10 +83,10 @@ impl Bloom {
         Ok(Self { shared, _owner: Arc::new((stop.drop_guard(), claim)) })
     }
 
-    /// Whether the key may exist. Also `true` if the filter can't tell: because it is not complete, does not answer, or
-    /// its server rejects writes.
+    /// Whether the key may exist. Also `true` if the filter can't tell: because it is not complete, does not answer, its
+    /// server rejects writes, or the key is of another kind than its own.
     pub async fn may_hold<K: Resource + Sync + ?Sized>(&self, key: &K) -> bool {
-        match Key::of(key) {
+        match self.key_of(key) {
             Ok(key) => self.may_hold_each(&[&key], false).await.first().copied().unwrap_or(true),
             Err(_) => true,
         }
@@ -94,7 +94,7 @@ impl Bloom {
 
     /// [`Bloom::may_hold`] for several keys, in their order.
     pub async fn may_hold_many<K: Resource + Sync>(&self, keys: &[K]) -> Vec<bool> {
-        let named: Vec<_> = keys.iter().map(|key| Key::of(key).ok()).collect();
+        let named: Vec<_> = keys.iter().map(|key| self.key_of(key).ok()).collect();
         let mut answers = self.may_hold_each(&named.iter().flatten().collect::<Vec<_>>(), false).await.into_iter();
         named.iter().map(|key| key.is_none() || answers.next().unwrap_or(true)).collect()
     }
@@ -121,17 +121,22 @@ impl Bloom {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`]. [`CacheError::Filter`] if Redis did not confirm it: then the rows must not commit, or
+    /// [`CacheError::Key`], also for keys of another kind. [`CacheError::Filter`] if Redis did not confirm it: then the rows must not commit, or
     /// reads of them could be answered as absent.
     pub async fn add<K: Resource + Sync>(&self, keys: &[K]) -> Result<(), CacheError> {
-        let keys: Vec<Key> = keys.iter().map(Key::of).collect::<Result<_, _>>()?;
+        let keys: Vec<Key> = keys.iter().map(|key| self.key_of(key)).collect::<Result<_, _>>()?;
         self.add_keys(&keys).await
+    }
+
+    /// A key that the filter can hold.
+    pub(crate) fn key_of<K: Resource + ?Sized>(&self, key: &K) -> Result<Key, KeyError> {
+        if K::KIND == self.kind() { Key::of(key) } else { Err(KeyError::Kind(self.kind())) }
     }
 
     pub(crate) async fn add_keys(&self, keys: &[Key]) -> Result<(), CacheError> {
         self.attempted().await;
         for keys in keys.chunks(AT_ONCE) {
-            self.shared.add(keys, "").await.map_err(|error| CacheError::Filter(Arc::new(error)))?;
+            self.shared.add(keys, "").await.map_err(|error| CacheError::Filter(LoadError::new(error)))?;
         }
         Ok(())
     }
@@ -195,7 +200,7 @@ impl Bloom {
             self.shared.call(&RESET, args).await?;
             self.shared.reopen().await
         };
-        cleared.await.map_err(|error| CacheError::Filter(Arc::new(error)))?;
+        cleared.await.map_err(|error| CacheError::Filter(LoadError::new(error)))?;
         self.shared.ready.store(false, Ordering::Release);
         self.shared.server.came_up.notify_one();
         Ok(())

@@ -16,7 +16,7 @@ use super::{
     shared::{AT_ONCE, LEASE, Shared, text},
 };
 use crate::{
-    cache::{LoadError, error::share},
+    cache::LoadError,
     redis::{LinkError, Succession},
 };
 
@@ -122,7 +122,7 @@ pub(super) async fn rebuild(filter: &Shared) -> Result<(), LoadError> {
 /// a process has completed the filter since. Otherwise every process of a fleet that starts would read the source.
 pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bool, LoadError> {
     let builder = format!("{:032x}", rand::random::<u128>());
-    let known = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
+    let known = filter.server.known().ok_or_else(|| LoadError::new(LinkError::Down))?;
     if known.has_rival() {
         // An id that is added on the other server belongs to a transaction that has written by then. A source that
         // begins to read later sees the row of that transaction.
@@ -139,10 +139,10 @@ pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bo
         incomplete.map(|epoch| epoch.to_string().into_bytes()).unwrap_or_default(),
         text(UNUSED.as_millis()),
     ];
-    match word(&filter.call(&BEGIN, args).await.map_err(share)?) {
+    match word(&filter.call(&BEGIN, args).await.map_err(LoadError::new)?) {
         Some("BUILDING") => {}
         Some("RESEED") => {
-            filter.reopen().await.map_err(share)?;
+            filter.reopen().await.map_err(LoadError::new)?;
             return Ok(false);
         }
         _ => return Ok(false),
@@ -156,15 +156,15 @@ pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bo
             Ok(None) => break,
             Err(_) => {
                 let limit = LEASE / 2;
-                return Err(share(format!(
+                return Err(LoadError::new(format!(
                     "the source of the filter took over {limit:?} for {AT_ONCE} ids: make it faster"
                 )));
             }
         };
-        if !filter.add(&keys, &builder).await.map_err(share)? {
+        if !filter.add(&keys, &builder).await.map_err(LoadError::new)? {
             return Ok(false);
         }
     }
     let args = vec![builder.into_bytes(), run.as_bytes().to_vec()];
-    Ok(word(&filter.call(&FINISH, args).await.map_err(share)?) == Some("COMPLETE"))
+    Ok(word(&filter.call(&FINISH, args).await.map_err(LoadError::new)?) == Some("COMPLETE"))
 }

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgPool};
 use super::CacheBuilder;
 use crate::{
     cache::{
-        error::share,
+        LoadError,
         load::{LoadFn, LoadIn, LoadInFn},
     },
     resource::Resource,
@@ -51,7 +51,7 @@ impl<K: Resource + Send + 'static, V: 'static> CacheBuilder<K, V> {
         let loader: LoadFn<K, V> = Box::new(move |key| {
             let (pool, load) = (pool.clone(), Arc::clone(&outside));
             Box::pin(async move {
-                let mut connection = pool.acquire().await.map_err(share)?;
+                let mut connection = pool.acquire().await.map_err(LoadError::new)?;
                 load.load_in(&mut connection, key).await
             })
         });

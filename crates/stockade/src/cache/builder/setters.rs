@@ -8,8 +8,7 @@ use crate::cache::Compression;
 use crate::cache::{Fates, Relayed, strict::Strict};
 use crate::{
     cache::{
-        Codec, Limits, Loaded,
-        error::share,
+        Codec, Limits, LoadError, Loaded,
         load::{LoadBatchFn, LoadFn},
     },
     resource::Resource,
@@ -250,7 +249,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     {
         let loader: LoadFn<K, V> = Box::new(move |key| {
             let loading = load(key);
-            Box::pin(async { loading.await.map(Into::into).map_err(share) })
+            Box::pin(async { loading.await.map(Into::into).map_err(LoadError::new) })
         });
         Self {
             loader: Some(loader),
@@ -274,7 +273,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         let loader: LoadBatchFn<K, V> = Box::new(move |keys| {
             let loading = load(keys);
             Box::pin(async {
-                let rows = loading.await.map_err(share)?;
+                let rows = loading.await.map_err(LoadError::new)?;
                 Ok(rows.into_iter().map(|(key, loaded)| (key, loaded.into())).collect())
             })
         });

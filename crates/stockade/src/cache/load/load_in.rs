@@ -3,7 +3,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sqlx::PgConnection;
 
-use crate::cache::{LoadError, Loaded, error::share};
+use crate::cache::{LoadError, Loaded};
 
 /// A loader that reads on a given connection, for
 /// [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in).
@@ -24,7 +24,7 @@ where
 {
     fn load_in(&self, connection: &'c mut PgConnection, key: K) -> BoxFuture<'c, Result<Loaded<V>, LoadError>> {
         let loading = self(connection, key);
-        Box::pin(async { loading.await.map(Into::into).map_err(share) })
+        Box::pin(async { loading.await.map(Into::into).map_err(LoadError::new) })
     }
 }
 

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
+    RowError,
     failing::{Failing, News},
     limits::{Admission, Limits},
     row_error::is_of_the_row,
@@ -103,7 +104,23 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             };
             // `Key::of` runs code of the application. If that panics, it counts as a panic of the loader.
             let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
-            async move { Ok(rows.await?.into_iter().filter_map(named).collect()) }.boxed()
+            let asked: Vec<Key> = names.iter().map(|name| (*name).clone()).collect();
+            async move {
+                let rows = rows.await?;
+                let several = rows.len();
+                let mut loaded: HashMap<_, _> = rows.into_iter().filter_map(named).collect();
+                let missing = asked.iter().find(|name| !loaded.contains_key(*name));
+                loaded.retain(|name, _| asked.contains(name));
+                match missing {
+                    // A row in another spelling than it was asked for is not absent.
+                    Some(missing) if loaded.len() < several => Err(LoadError::new(RowError::new(format!(
+                        "the batch loader left out `{missing}` and gave a key that nobody asked for: it must give the keys as \
+                         it gets them"
+                    )))),
+                    _ => Ok(loaded),
+                }
+            }
+            .boxed()
         };
         self.within_limits(admission, names, load, begin, |_| LoadEnd::Ok).await
     }
@@ -181,7 +198,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             None => admission.succeeded(),
             Some(CacheError::Load(error)) => {
                 let news = self.failing.failed(names, admission.loads());
-                tracing::warn!(cache, error = %Chain(error.as_ref()), "load failed");
+                tracing::warn!(cache, error = %Chain(&**error), "load failed");
                 if is_of_the_row(error) {
                     admission.succeeded();
                 } else if counts(news, &admission) {

@@ -1,6 +1,6 @@
 use std::error::Error;
 
-use crate::cache::{LoadError, error::share};
+use crate::cache::LoadError;
 
 /// A loader returns this error if the row is at fault and not the database, for instance if a text can't be parsed.
 /// Such a failure never counts against the database. It may be a `source` of the loader's own error.
@@ -22,13 +22,13 @@ pub struct RowError(#[source] LoadError);
 impl RowError {
     /// An error of the row, for the given reason.
     pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(share(reason))
+        Self(LoadError::new(reason))
     }
 }
 
 /// Whether the error or one of its sources says that the row is at fault.
 pub(crate) fn is_of_the_row(error: &LoadError) -> bool {
-    let error: &(dyn Error + 'static) = error.as_ref();
+    let error: &(dyn Error + 'static) = &**error;
     std::iter::successors(Some(error), |&error| error.source()).any(|error| error.is::<RowError>() || is_of_sqlx(error))
 }
 
@@ -49,6 +49,7 @@ fn is_of_sqlx(_: &(dyn Error + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::CacheError;
 
     #[derive(Debug, thiserror::Error)]
     #[error("wrapped")]
@@ -56,16 +57,19 @@ mod tests {
 
     #[test]
     fn a_row_at_fault_is_known_behind_other_errors_and_nothing_else_is_one() {
-        assert!(is_of_the_row(&share(RowError::new("garbage"))));
-        assert!(is_of_the_row(&share(Wrapped(RowError::new("garbage")))));
-        assert!(!is_of_the_row(&share(std::io::Error::other("the database is down"))));
+        assert!(is_of_the_row(&LoadError::new(RowError::new("garbage"))));
+        assert!(is_of_the_row(&LoadError::new(Wrapped(RowError::new("garbage")))));
+        // The loader reads another cache, and gives its error on.
+        let nested = CacheError::Load(LoadError::new(RowError::new("garbage")));
+        assert!(is_of_the_row(&LoadError::new(nested)));
+        assert!(!is_of_the_row(&LoadError::new(std::io::Error::other("the database is down"))));
     }
 
     #[cfg(feature = "postgres")]
     #[test]
     fn what_sqlx_can_not_decode_is_a_row_at_fault_and_a_lost_connection_is_not() {
         let garbled = sqlx::Error::ColumnDecode { index: "quantity".to_owned(), source: "garbage".into() };
-        assert!(is_of_the_row(&share(garbled)));
-        assert!(!is_of_the_row(&share(sqlx::Error::PoolTimedOut)));
+        assert!(is_of_the_row(&LoadError::new(garbled)));
+        assert!(!is_of_the_row(&LoadError::new(sqlx::Error::PoolTimedOut)));
     }
 }

@@ -1,6 +1,7 @@
-use std::sync::Arc;
-
-use crate::{cache::CacheError, redis::LinkError};
+use crate::{
+    cache::{CacheError, LoadError},
+    redis::LinkError,
+};
 
 /// The outcome for each of several keys or tags, in their order.
 pub(crate) type Outcomes<T> = Vec<Result<T, NotTaken>>;
@@ -33,6 +34,6 @@ impl From<LinkError> for NotTaken {
             LinkError::Protocol { .. } => Fault::Key,
             _ => Fault::Silence,
         };
-        Self { error: CacheError::Unavailable(Arc::new(error)), fault }
+        Self { error: CacheError::Unavailable(LoadError::new(error)), fault }
     }
 }

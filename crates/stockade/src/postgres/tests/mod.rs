@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{CommitError, Relay, Timeouts, Tx, applying, install, options, outbox::Row};
 use crate::{
     Locks, Resource,
-    cache::{CacheError, Fault, Intent, Invalidate, Invalidator, NotTaken, Outcomes, Tag, UnsureRun},
+    cache::{CacheError, Fault, Intent, Invalidate, Invalidator, LoadError, NotTaken, Outcomes, Tag, UnsureRun},
     resource::Key,
 };
 
@@ -158,7 +158,7 @@ async fn a_run_that_can_not_be_vouched_for_keeps_no_announcement_from_being_swep
 }
 
 fn frozen() -> NotTaken {
-    NotTaken { error: CacheError::Unavailable(Arc::from(Box::from("frozen"))), fault: Fault::Silence }
+    NotTaken { error: CacheError::Unavailable(LoadError::new("frozen")), fault: Fault::Silence }
 }
 
 async fn database() -> (PostgresServer, PgPool) {

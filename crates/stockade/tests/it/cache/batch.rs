@@ -197,3 +197,19 @@ async fn a_thousand_loaded_values_are_stored_128_at_a_time() {
     assert_eq!(ENCODED.load(Ordering::SeqCst), 1000);
     server.end().await;
 }
+
+/// A database that compares without regard to case finds the row, and gives the key as it is stored.
+#[tokio::test]
+async fn a_row_that_comes_back_under_another_key_is_not_absent() {
+    let server = World::start().await;
+    let loader = async |key: Sku| Ok::<_, std::io::Error>((key.0 != "none").then_some(Stock { quantity: 7 }));
+    let batch = async |keys: Vec<Sku>| {
+        let rows = keys.into_iter().filter(|key| key.0 != "none");
+        Ok::<_, std::io::Error>(rows.map(|key| (sku(&key.0.to_uppercase()), Some(Stock { quantity: 7 }))).collect())
+    };
+    let redis = patient_redis(&server.url()).await.namespace("shop");
+    let stocks = cached(Cache::builder(&redis).loader(loader).batch_loader(batch).build());
+    assert_eq!(found(&stocks, &["a", "b", "none"]).await, [Some(7), Some(7), None]);
+    assert_eq!(found(&stocks, &["C", "D"]).await, [Some(7); 2], "given as they were asked for");
+    server.end().await;
+}

@@ -11,8 +11,9 @@ use std::{
 
 use futures_util::{Stream, StreamExt, stream};
 use stockade::{
-    Redis,
+    Redis, Resource,
     cache::{Bloom, CacheError, Source},
+    resource::KeyError,
 };
 use stockade_testbed::Proxy;
 use tokio::sync::Semaphore;
@@ -92,6 +93,25 @@ async fn an_id_that_never_existed_costs_no_load() {
     let sources: Vec<_> = many.iter().map(|lookup| lookup.as_ref().unwrap().info.source).collect();
     assert_eq!(sources[0], Source::Redis);
     assert!(sources[1..].iter().filter(|source| **source == Source::Filter).count() >= 2, "{sources:?}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_key_of_another_kind_is_neither_ruled_out_nor_added() {
+    struct Order;
+    impl Resource for Order {
+        const KIND: &'static str = "order";
+
+        fn id(&self) -> std::borrow::Cow<'_, str> {
+            "n1".into()
+        }
+    }
+    let server = World::start().await;
+    let bloom = filter(&server.url()).await;
+    assert!(bloom.may_hold(&Order).await, "the filter knows nothing about orders");
+    assert_eq!(bloom.may_hold_many(&[Order, Order]).await, [true; 2]);
+    let refused = bloom.add(&[Order]).await;
+    assert!(matches!(refused, Err(CacheError::Key(KeyError::Kind("stock")))), "{refused:?}");
     server.end().await;
 }
 

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -9,7 +7,7 @@ use super::{
 };
 use crate::{
     cache::{
-        CacheError,
+        CacheError, LoadError,
         settings::Settings,
         store::{NotTaken, Outcomes, Token, some_at_a_time},
         strict::Intent,
@@ -56,7 +54,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
         let replies = self.drop_each(&BEGIN, keys, &[&intent.id, &intent.xid]).await;
         let begun: Result<Vec<_>, LinkError> = replies.into_iter().collect();
-        begun.map(drop).map_err(|error| CacheError::Unavailable(Arc::new(error)))
+        begun.map(drop).map_err(|error| CacheError::Unavailable(LoadError::new(error)))
     }
 
     pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
@@ -65,7 +63,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
-        let unavailable = |error| CacheError::Unavailable(Arc::new(error));
+        let unavailable = |error| CacheError::Unavailable(LoadError::new(error));
         let ranks = [from, from + count - 1].map(|rank| rank.to_string().into_bytes()).into();
         let keys = vec![self.subscription.keys.announcements()];
         let mut reply = self.call_on(&ANNOUNCED, Bucket::FIRST, keys, ranks).await.map_err(unavailable)?;

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Redis,
     cache::{
-        CacheError,
+        CacheError, LoadError,
         local::Local,
         settings::Settings,
         store::{FirstAttempt, REPEATABLE, Read, UnsureRun},
@@ -235,7 +235,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
     /// Marks the run as trusted, after every invalidation that it may lack was repeated.
     pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
-        let unavailable = |error| CacheError::Unavailable(Arc::new(error));
+        let unavailable = |error| CacheError::Unavailable(LoadError::new(error));
         let (sent, keys) = (Instant::now(), vec![self.subscription.keys.marker()]);
         let server = self.server(Bucket::FIRST).map_err(unavailable)?;
         let reply = server.link.call(&TRUST, keys, vec![run.id.as_bytes().to_vec()]).await.map_err(unavailable)?;
