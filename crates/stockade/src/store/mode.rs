@@ -2,6 +2,7 @@ use std::fmt;
 
 /// How a resource is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Mode {
     /// Shared with other readers.
     Read,
