@@ -7,10 +7,17 @@ pub(crate) enum Answer {
     Reserved(Made),
     /// The reservation was made before.
     Known(Made),
-    /// The sale takes no reservation any more.
+    /// The time of the sale is over. The counter still has its reservations, and this is none of them.
+    Ended,
+    /// The sale takes no reservation any more, and the counter may have dropped those that it made.
     Closed,
     /// There is no counter, or none that can be used.
     Unsettled,
     /// Another sale of this SKU is the current one.
-    Other(SaleId),
+    Other {
+        /// The current sale.
+        current: SaleId,
+        /// It takes no reservation any more.
+        is_closed: bool,
+    },
 }

@@ -58,11 +58,14 @@ impl Counter {
             ["reserved", id, generation] => Ok(Answer::Reserved(made(id, generation))),
             ["known", _, _, content] if *content != asked.content() => Err(FlashError::Mismatch),
             ["known", id, generation, _] => Ok(Answer::Known(made(id, generation))),
+            ["ended"] => Ok(Answer::Ended),
             ["closed"] => Ok(Answer::Closed),
             ["sold-out"] => Err(FlashError::SoldOut),
             ["limit-reached"] => Err(FlashError::LimitReached),
             ["shed"] => Err(FlashError::Backlog),
-            ["other", id] => Ok(id.parse().map_or(Answer::Unsettled, |id| Answer::Other(SaleId(id)))),
+            ["other", id, state] => Ok(id
+                .parse()
+                .map_or(Answer::Unsettled, |id| Answer::Other { current: SaleId(id), is_closed: *state == "closed" })),
             _ => Ok(Answer::Unsettled),
         }
     }

@@ -3,10 +3,14 @@ use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 use parking_lot::RwLock;
 use sqlx::PgPool;
 use stockade::Redis;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use super::{Answer, Asked, FlashError, Made, Sale, SaleId, counter::Counter, reconcile, waiters::Waiters};
+use super::{Answer, Asked, FlashError, Made, Sale, SaleId, Stage, counter::Counter, reconcile, waiters::Waiters};
 use crate::{db, domain::Sku};
+
+/// How many requests at once may ask Postgres what the counter does not say. They leave connections for writes, for
+/// loads and for the keeper.
+const PLACES: usize = 4;
 
 /// How flash sales are run.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +33,17 @@ struct Inner {
     durable: bool,
     database_timeout: Duration,
     /// The sales that are not closed, as Postgres had them a moment ago.
-    sales: RwLock<HashMap<Sku, SaleId>>,
+    sales: RwLock<HashMap<Sku, Unclosed>>,
+    places: Semaphore,
     waiters: Waiters,
     work: Notify,
+}
+
+/// A sale that is not closed, as far as this process knows.
+#[derive(Clone, Copy, Debug)]
+struct Unclosed {
+    id: SaleId,
+    is_open: bool,
 }
 
 impl Flash {
@@ -43,6 +55,7 @@ impl Flash {
             durable: settings.durable,
             database_timeout: settings.database_timeout,
             sales: RwLock::default(),
+            places: Semaphore::new(PLACES),
             waiters: Waiters::default(),
             work: Notify::new(),
         }))
@@ -75,21 +88,38 @@ impl Flash {
 
     /// Remembers which sales are not closed.
     pub(super) fn remember(&self, sales: &[Sale]) {
-        let sales = sales.iter().map(|sale| (sale.sku.clone(), sale.id)).collect();
+        let unclosed = |sale: &Sale| Unclosed { id: sale.id, is_open: sale.stage == Stage::Open };
+        let sales = sales.iter().map(|sale| (sale.sku.clone(), unclosed(sale))).collect();
         *self.0.sales.write() = sales;
     }
 
     /// Makes the counter of a sale that was just opened. If that fails, the keeper makes it later.
     pub(crate) async fn open(&self, pg: &PgPool, sale: &Sale) {
-        self.note(&sale.sku, sale.id);
+        self.note(&sale.sku, Unclosed { id: sale.id, is_open: true });
         if let Err(error) = reconcile::settle(self, pg, sale).await {
             tracing::warn!(error = &error as &dyn std::error::Error, sku = %sale.sku, "a sale has no counter yet");
         }
         self.nudge();
     }
 
-    fn note(&self, sku: &Sku, sale: SaleId) {
+    fn note(&self, sku: &Sku, sale: Unclosed) {
         self.0.sales.write().insert(sku.clone(), sale);
+    }
+
+    fn known(&self, sku: &Sku) -> Option<Unclosed> {
+        self.0.sales.read().get(sku).copied()
+    }
+
+    /// Whether this process knows an open sale of the SKU.
+    pub(crate) fn knows_open(&self, sku: &Sku) -> bool {
+        self.known(sku).is_some_and(|sale| sale.is_open)
+    }
+
+    /// One of the few places for requests that ask Postgres. The wait ends with the request, whose time is limited
+    /// (`trace::admit`).
+    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.0.places.acquire().await.ok()
     }
 
     /// Asks the script about the sale that this process knows. If another sale is the current one by now, it asks once
@@ -98,23 +128,37 @@ impl Flash {
     /// A sale is in Postgres before it is in Redis. If Postgres has lost it, nobody would store what it lets in.
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
     pub(crate) async fn reserve(&self, pg: &PgPool, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
-        let known = self.0.sales.read().get(sku).copied();
-        let mut answer = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await?;
-        if let Answer::Other(current) = answer {
-            if known.is_none()
-                && let Ok(newest) = db::flash_sale::newest(pg, sku).await
-                && newest.is_none_or(|newest| newest.id < current)
-            {
+        let known = self.known(sku);
+        let mut answer = self.0.counter.reserve(sku, known.map_or(SaleId(0), |sale| sale.id), asked).await?;
+        if let Answer::Other { current, is_closed } = answer {
+            if known.is_some_and(|sale| sale.id > current) {
+                // The counter of the sale that this process knows is yet to be made.
+                self.nudge();
+                return Ok(Answer::Unsettled);
+            }
+            // A closed sale lets nobody in, whatever Postgres has lost.
+            if known.is_none() && !is_closed && self.is_lost(pg, sku, current).await {
                 self.0.counter.close(sku, current).await?;
                 return Ok(Answer::Closed);
             }
-            self.note(sku, current);
+            self.note(sku, Unclosed { id: current, is_open: !is_closed });
             answer = self.0.counter.reserve(sku, current, asked).await?;
         }
-        if matches!(answer, Answer::Reserved(_) | Answer::Unsettled | Answer::Other(_)) {
+        if matches!(answer, Answer::Reserved(_) | Answer::Unsettled | Answer::Other { .. }) {
             self.nudge();
         }
         Ok(answer)
+    }
+
+    /// Whether Postgres answers, and does not have the sale that is the current one in Redis.
+    async fn is_lost(&self, pg: &PgPool, sku: &Sku, current: SaleId) -> bool {
+        let _place = self.place().await;
+        if self.known(sku).is_some_and(|sale| sale.id >= current) {
+            // Another request has asked meanwhile.
+            return false;
+        }
+        let newest = db::flash_sale::newest(pg, sku).await;
+        newest.is_ok_and(|newest| newest.is_none_or(|newest| newest.id < current))
     }
 
     /// Whether an answer waits until Postgres has the reservation.

@@ -96,7 +96,8 @@ pub(super) fn member() -> Endpoint {
 
 /// `POST /flash/{sku}/reservations`
 ///
-/// A new reservation takes no lock and, unless answers wait for Postgres, no statement.
+/// A new reservation takes no lock and, unless answers wait for Postgres, no statement. Nor does the refusal of a
+/// request without a key, once this process knows of the sale or Redis has closed it.
 pub(super) async fn reserve(
     State(app): State<App>,
     sku: Sku,
@@ -109,7 +110,11 @@ pub(super) async fn reserve(
     let answer = match app.flash.reserve(&app.pg, &sku, &asked).await {
         Ok(Answer::Reserved(one)) => made(&app, &sku, &asked, &one, false).await,
         Ok(Answer::Known(one)) => made(&app, &sku, &asked, &one, true).await,
-        Ok(Answer::Closed | Answer::Unsettled | Answer::Other(_)) => look_back(&app, &sku, &asked, key.is_some()).await,
+        Ok(Answer::Ended) => Err(ProblemType::SaleClosed.into()),
+        // A request without a key repeats none. Most buyers send no key, and after the end of a sale they all come here.
+        Ok(Answer::Closed) if key.is_none() => Err(ProblemType::SaleClosed.into()),
+        Ok(Answer::Unsettled) if key.is_none() && app.flash.knows_open(&sku) => Err(ProblemType::LoadShed.into()),
+        Ok(answer) => look_back(&app, &sku, &asked, key.is_some(), answer == Answer::Closed).await,
         Err(error) => Err(error.into()),
     };
     metrics::flash_reservation(outcome(&answer));
@@ -141,7 +146,15 @@ async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) 
 }
 
 /// The answer if the counter gives none: that of the first request, if this one repeats it.
-async fn look_back(app: &App, sku: &Sku, asked: &Asked, is_repeatable: bool) -> Result<Response, Problem> {
+async fn look_back(
+    app: &App,
+    sku: &Sku,
+    asked: &Asked,
+    is_repeatable: bool,
+    is_closed: bool,
+) -> Result<Response, Problem> {
+    // However many ask at once, writes and loads keep their connections.
+    let _place = app.flash.place().await;
     let sale = db::flash_sale::newest(&app.pg, sku).await?.ok_or(NO_SALE)?;
     if is_repeatable {
         let id = asked.name.within(sale.id);
@@ -156,7 +169,8 @@ async fn look_back(app: &App, sku: &Sku, asked: &Asked, is_repeatable: bool) -> 
             };
         }
     }
-    let is_over = sale.stage != Stage::Open || sale.ends_at <= time::OffsetDateTime::now_utc();
+    // The clock of this instance may be behind that of Redis.
+    let is_over = is_closed || sale.stage != Stage::Open || sale.ends_at <= time::OffsetDateTime::now_utc();
     Err(if is_over { ProblemType::SaleClosed } else { ProblemType::LoadShed }.into())
 }
 

@@ -7,7 +7,7 @@
 local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'left', 'per_customer', 'ends_ms', 'generation')
 local id, state, run = sale[1], sale[2], sale[3]
 if not id then return {'missing'} end
-if id ~= ARGV[1] then return {'other', id} end
+if id ~= ARGV[1] then return {'other', id, state or ''} end
 
 local reservation = id .. '-' .. ARGV[2]
 local customer, quantity = ARGV[3], tonumber(ARGV[4])
@@ -18,7 +18,7 @@ if state == 'closed' then return {'closed'} end
 if state ~= 'open' or run ~= current_run() then return {'unsettled'} end
 
 local now = redis.call('TIME')
-if now[1] * 1000 + math.floor(now[2] / 1000) >= tonumber(sale[6]) then return {'closed'} end
+if now[1] * 1000 + math.floor(now[2] / 1000) >= tonumber(sale[6]) then return {'ended'} end
 if tonumber(sale[4]) < quantity then return {'sold-out'} end
 local taken = tonumber(redis.call('HGET', KEYS[2], customer) or 0)
 if taken + quantity > tonumber(sale[5]) then return {'limit-reached'} end

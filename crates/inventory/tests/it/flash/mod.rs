@@ -3,6 +3,7 @@
 mod broken;
 mod clock;
 mod closing;
+mod crowd;
 mod failover;
 mod kills;
 mod late;
