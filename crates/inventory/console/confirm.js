@@ -42,14 +42,20 @@ export async function confirmForce(lock) {
   const now = element("input", { type: "checkbox" });
   const hasShared = lock.holders.some((holder) => holder.mode === "read");
   const question = {
-    title: "Take this lock from its holders?",
+    title: lock.foreign ? "Overwrite the value in place of this lock?" : "Take this lock from its holders?",
     name: lock.resource,
-    text: `Holders: ${lock.holders.length}. Requests waiting: ${lock.waiting}. ${WHAT_HAPPENS}`,
+    text: lock.foreign
+      ? FOREIGN
+      : `Holders: ${lock.holders.length}. Requests waiting: ${lock.waiting}. ${WHAT_HAPPENS}`,
     action: "Force release",
   };
   const more = hasShared ? [element("label", {}, now, " Cut shared holders off at once")] : [];
   return (await confirm(question, ...more)) ? now.checked : null;
 }
+
+const FOREIGN =
+  "Another program put a value there. It is overwritten, and the lock can be taken again. The next request in the " +
+  "queue gets it.";
 
 const WHAT_HAPPENS =
   "The next request in the queue gets the lock. A transaction that the old holder begins later is refused by the " +

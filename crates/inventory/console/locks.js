@@ -49,7 +49,8 @@ export class Locks extends Poll {
     const known = new Set(locks.map((lock) => lock.resource));
     const others = items.filter((resource) => isWanted(resource) && !known.has(resource)).slice(0, MOST_LOOKED_UP);
     const looked = others.map((resource) => this.#admin.ask("GET", path(resource)));
-    return [...found, ...(await Promise.all(looked)).filter((lock) => lock.holders.length || lock.waiting)];
+    const isThere = (lock) => lock.foreign || lock.holders.length || lock.waiting;
+    return [...found, ...(await Promise.all(looked)).filter(isThere)];
   }
 
   #draw(locks) {
@@ -63,15 +64,14 @@ export class Locks extends Poll {
       if (!this.#rows.has(lock.resource)) this.#rows.set(lock.resource, this.#row(lock));
       const row = this.#rows.get(lock.resource);
       row.lock = lock;
-      row.holders.replaceChildren(...lock.holders.map((one) => element("li", {}, holder(one))));
+      const holders = lock.foreign ? [FOREIGN] : lock.holders.map(holder);
+      row.holders.replaceChildren(...holders.map((text) => element("li", {}, text)));
       row.queue.replaceChildren(...lock.waiters.map((one) => element("li", { value: one.position }, party(one))));
       const more = lock.waiting - lock.waiters.length;
-      say(
-        row.waiting,
-        lock.waiting
-          ? `waiting: ${count(lock.waiting)}${more > 0 ? `, of whom ${count(more)} are not listed` : ""}`
-          : "nobody waits",
-      );
+      const waiting = lock.waiting
+        ? `waiting: ${count(lock.waiting)}${more > 0 ? `, of whom ${count(more)} are not listed` : ""}`
+        : "nobody waits";
+      say(row.waiting, lock.foreign ? "" : waiting);
     }
   }
 
@@ -113,6 +113,9 @@ export class Locks extends Poll {
     this.now();
   }
 }
+
+/** What stands in place of holders when another program put a value under a key of the lock. */
+const FOREIGN = "A value of another program stands in place of the lock. Force release overwrites it.";
 
 const path = (resource) => `/admin/locks/${encodeURIComponent(resource)}`;
 

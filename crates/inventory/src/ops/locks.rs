@@ -1,6 +1,6 @@
 //! `/admin/locks`
 
-use std::error::Error;
+use std::{error::Error, ops::Not};
 
 use axum::{
     Extension, Json,
@@ -34,16 +34,14 @@ pub(super) struct List {
 }
 
 /// `GET /admin/locks`: the encoded keys that are held or waited for, over the whole fleet, at most 1000. For the
-/// first 100 the answer has holders and waiters. A lock that was released in between is left out.
+/// first 100 the answer has holders and waiters. A lock that was released in between is left out. A lock under whose
+/// keys another program put a value stays in the list as `foreign`, since only a forced release removes that value.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<List>, Problem> {
     let mut items = app.locks.list(MAX).await?;
     items.sort_unstable();
-    let shown = items.iter().take(MAX_SHOWN).map(async |resource| {
-        let inspection = app.locks.inspect(resource).await?;
-        Ok::<_, LockError>(Lock::new(resource.clone(), inspection))
-    });
+    let shown = items.iter().take(MAX_SHOWN).map(|resource| Lock::look(&app, resource.clone()));
     let mut locks = try_join_all(shown).await?;
-    locks.retain(|lock| !lock.holders.is_empty() || lock.waiting > 0);
+    locks.retain(|lock| lock.foreign || !lock.holders.is_empty() || lock.waiting > 0);
     Ok(Json(List { items, locks }))
 }
 
@@ -53,13 +51,26 @@ pub(super) struct Lock {
     holders: Vec<PartyView>,
     waiters: Vec<PartyView>,
     waiting: u64,
+    /// Another program put a value under a key of the lock.
+    #[serde(skip_serializing_if = "Not::not")]
+    foreign: bool,
 }
 
 impl Lock {
+    async fn look(app: &App, resource: String) -> Result<Self, LockError> {
+        match app.locks.inspect(&resource).await {
+            Ok(inspection) => Ok(Self::new(resource, inspection)),
+            Err(LockError::Foreign { .. }) => {
+                Ok(Self { resource, holders: Vec::new(), waiters: Vec::new(), waiting: 0, foreign: true })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn new(resource: String, inspection: Inspection) -> Self {
         let Inspection { holders, waiters, waiting, .. } = inspection;
         let view = |parties: Vec<Party>| parties.into_iter().map(PartyView::from).collect();
-        Self { resource, holders: view(holders), waiters: view(waiters), waiting }
+        Self { resource, holders: view(holders), waiters: view(waiters), waiting, foreign: false }
     }
 }
 
@@ -93,8 +104,7 @@ impl From<Party> for PartyView {
 
 /// `GET /admin/locks/{resource}`: holders and queue. A lock that nobody holds has neither.
 pub(super) async fn show(State(app): State<App>, Named(resource): Named) -> Result<Json<Lock>, Problem> {
-    let inspection = app.locks.inspect(&resource).await?;
-    Ok(Json(Lock::new(resource, inspection)))
+    Ok(Json(Lock::look(&app, resource).await?))
 }
 
 #[derive(Debug, Deserialize)]

@@ -5,6 +5,7 @@
 mod access;
 mod adjustments;
 mod admin_cache;
+mod admin_locks;
 mod attacks;
 mod bad_input;
 mod breakers;
