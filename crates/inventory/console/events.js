@@ -90,8 +90,11 @@ function row(event, instance) {
 
 function detail({ what, mode, token, waited_ms: waited, reason, holders }) {
   if (what === "forced") return `by an administrator, from ${count(holders)} holders · fence at token ${token}`;
-  const how = what === "lost" ? reason.replaceAll("_", " ") : `after ${seconds(waited / 1000)}`;
+  const how = what === "lost" ? words(reason) : `after ${seconds(waited / 1000)}`;
   return `${mode} · ${how} · token ${token}`;
 }
+
+/** The log of another instance comes by Redis, and may lack what one of this version has. */
+const words = (reason) => (reason ?? "no reason given").replaceAll("_", " ");
 
 const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");

@@ -44,12 +44,13 @@ impl Fleet {
         let keys: Vec<_> = [key("read")].into_iter().chain(others.iter().map(|member| log_key(&member.id))).collect();
         let keys: Vec<_> = keys.iter().map(String::as_str).collect();
         let args = [READ.as_millis().to_string(), LARGEST.to_string()];
-        let read = self.link.run::<Vec<String>>(&READ_LOGS, &keys, &args.each_ref().map(String::as_str)).await;
+        let read = self.link.run::<Vec<Vec<u8>>>(&READ_LOGS, &keys, &args.each_ref().map(String::as_str)).await;
         let logs = read.unwrap_or_else(|error| {
             tracing::debug!(%error, "the logs of other instances were not read");
             Vec::new()
         });
-        let mut logs = logs.into_iter().map(|log| (!log.is_empty()).then_some(log));
+        // One that is no text says nothing about the others.
+        let mut logs = logs.into_iter().map(|log| String::from_utf8(log).ok().filter(|log| !log.is_empty()));
         others.into_iter().map(|member| (member, logs.next().flatten())).collect()
     }
 }

@@ -115,6 +115,16 @@ async fn the_log_of_each_instance_is_shown_by_all_while_somebody_asks_and_nothin
     let planted = async || logs(&here, "").await.into_iter().find(|one| one["id"] == "00000000000000aa");
     until("it is listed", async || planted().await.is_some()).await;
     assert_eq!(planted().await.unwrap()["log"], Value::Null);
+    // One log that can't be read takes no other away.
+    let planted_log = "inventory:{fleet}:log:00000000000000aa";
+    stage.redis.command(&["DEL", planted_log]).await.unwrap();
+    stage.redis.command(&["RPUSH", planted_log, "a list"]).await.unwrap();
+    until("the log beside a list is there", async || of_other(String::new()).await["log"].is_object()).await;
+    assert_eq!(planted().await.unwrap()["log"], Value::Null);
+    let no_text = "return redis.call('SET', KEYS[1], string.char(255, 254))";
+    stage.redis.command(&["EVAL", no_text, "1", planted_log]).await.unwrap();
+    until("the log beside bytes is there", async || of_other(String::new()).await["log"].is_object()).await;
+    assert_eq!(planted().await.unwrap()["log"], Value::Null);
 
     stage.redis.kill().await.unwrap();
     until("without Redis its own is left", async || {
