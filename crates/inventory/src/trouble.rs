@@ -10,9 +10,10 @@ use crate::console;
 pub(crate) const REMINDER: Duration = Duration::from_secs(60);
 
 /// What the log last said of something that is tried again and again.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Trouble(Option<Told>);
 
+#[derive(Debug)]
 struct Told {
     cause: String,
     at: Instant,

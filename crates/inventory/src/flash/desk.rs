@@ -1,12 +1,14 @@
-use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
+use std::{collections::HashMap, error::Error, future::Future, sync::Arc, time::Duration};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use sqlx::PgPool;
 use stockade::Redis;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use super::{Answer, Asked, FlashError, Made, Sale, SaleId, Stage, counter::Counter, reconcile, waiters::Waiters};
-use crate::{db, domain::Sku};
+use super::{
+    Answer, Asked, FlashError, LinkError, Made, Sale, SaleId, Stage, counter::Counter, reconcile, waiters::Waiters,
+};
+use crate::{db, domain::Sku, trouble::Trouble};
 
 /// How many requests at once may ask Postgres what the counter does not say. They leave connections for writes, for
 /// loads and for the keeper.
@@ -35,6 +37,8 @@ struct Inner {
     /// The sales that are not closed, as Postgres had them a moment ago.
     sales: RwLock<HashMap<Sku, Unclosed>>,
     places: Semaphore,
+    /// Why Redis refuses reservations.
+    refusals: Mutex<Trouble>,
     waiters: Waiters,
     work: Notify,
 }
@@ -56,6 +60,7 @@ impl Flash {
             database_timeout: settings.database_timeout,
             sales: RwLock::default(),
             places: Semaphore::new(PLACES),
+            refusals: Mutex::default(),
             waiters: Waiters::default(),
             work: Notify::new(),
         }))
@@ -97,7 +102,7 @@ impl Flash {
     pub(crate) async fn open(&self, pg: &PgPool, sale: &Sale) {
         self.note(&sale.sku, Unclosed { id: sale.id, is_open: true });
         if let Err(error) = reconcile::settle(self, pg, sale).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, sku = %sale.sku, "a sale has no counter yet");
+            tracing::warn!(error = &error as &dyn Error, sku = %sale.sku, "a sale has no counter yet");
         }
         self.nudge();
     }
@@ -129,7 +134,7 @@ impl Flash {
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
     pub(crate) async fn reserve(&self, pg: &PgPool, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
         let known = self.known(sku);
-        let mut answer = self.0.counter.reserve(sku, known.map_or(SaleId(0), |sale| sale.id), asked).await?;
+        let mut answer = self.ask(sku, known.map_or(SaleId(0), |sale| sale.id), asked).await?;
         if let Answer::Other { current, is_closed } = answer {
             if known.is_some_and(|sale| sale.id > current) {
                 // The counter of the sale that this process knows is yet to be made.
@@ -142,12 +147,27 @@ impl Flash {
                 return Ok(Answer::Closed);
             }
             self.note(sku, Unclosed { id: current, is_open: !is_closed });
-            answer = self.0.counter.reserve(sku, current, asked).await?;
+            answer = self.ask(sku, current, asked).await?;
         }
         if matches!(answer, Answer::Reserved(_) | Answer::Unsettled | Answer::Other { .. }) {
             self.nudge();
         }
         Ok(answer)
+    }
+
+    async fn ask(&self, sku: &Sku, sale: SaleId, asked: &Asked) -> Result<Answer, FlashError> {
+        self.0.counter.reserve(sku, sale, asked).await.inspect_err(|error| self.name(error))
+    }
+
+    /// Names in the log why Redis refuses reservations: no memory, for instance, of which the keeper, whose commands
+    /// need none, does not hear. The keeper names a value of another program, for each sale.
+    fn name(&self, error: &FlashError) {
+        if let FlashError::Counter(error @ LinkError::Refused(cause)) = error
+            && cause.code() != Some("WRONGTYPE")
+            && self.0.refusals.lock().is_news(error)
+        {
+            tracing::warn!(error = error as &dyn Error, "Redis refuses reservations of flash sales");
+        }
     }
 
     /// Whether Postgres answers, and does not have the sale that is the current one in Redis.

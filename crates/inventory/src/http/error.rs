@@ -128,7 +128,8 @@ impl From<FlashError> for Problem {
 }
 
 fn of_counter(error: &LinkError) -> Problem {
-    tracing::warn!(error = error as &dyn Error, "no answer of a flash sale's counter");
+    // The keeper and `Flash` name it once a minute. Here it would be a line for each request.
+    tracing::debug!(error = error as &dyn Error, "no answer of a flash sale's counter");
     match error {
         LinkError::Open(after) => Problem::with_retry_after(ProblemType::LockStoreUnavailable, *after),
         LinkError::Down(_) | LinkError::Refused(_) => ProblemType::LockStoreUnavailable.into(),

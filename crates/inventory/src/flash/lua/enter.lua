@@ -6,6 +6,9 @@
 -- ARGV  id of the sale, its generation, nonce, a later generation that Postgres has lost (empty: none)
 local run = current_run()
 local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'generation', 'since')
+-- Fails if another program put a value there, so that the caller hears of it and not only those who reserve.
+redis.call('HLEN', KEYS[2])
+redis.call('HLEN', KEYS[3])
 local id, state = sale[1], sale[2]
 local now = tonumber(redis.call('TIME')[1])
 if id and tonumber(id) > tonumber(ARGV[1]) then return {'later', id} end

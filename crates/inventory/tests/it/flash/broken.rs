@@ -51,6 +51,11 @@ async fn one_broken_sale_does_not_stop_the_others_and_goes_on_once_its_key_is_de
     };
     assert!(served >= 2 * failed, "{served} reads were answered beside {failed} that were refused");
     assert_eq!(instance.log().matches("a flash sale stands still").count(), 1, "{}", instance.log());
+    assert!(
+        !instance.log().contains("no answer of a flash sale's counter"),
+        "each request is named: {}",
+        instance.log()
+    );
 
     stage.redis.command(&["DEL", STREAM]).await.unwrap();
     assert_eq!(reserve(&instance, "A", "bob", 1, None).await.status, StatusCode::CREATED);
@@ -117,6 +122,7 @@ async fn a_sale_is_counted_again_once_its_broken_key_and_its_counter_are_deleted
     until_stored(&stage, 1).await;
     stage.redis.command(&["SET", CUSTOMERS, "of somebody else"]).await.unwrap();
     assert_eq!(reserve(&instance, "A", "ann", 1, None).await.problem(), "lock-store-unavailable");
+    until("the log names it", async || instance.log().contains("a flash sale stands still")).await;
 
     stage.redis.command(&["DEL", CUSTOMERS, SALE]).await.unwrap();
     until_open(&instance).await;
@@ -145,6 +151,7 @@ async fn what_was_accepted_is_stored_although_redis_has_no_memory_and_buyers_go_
     };
     // More than are needed to open the breaker.
     join_all((0..20).map(|_| ask())).await;
+    assert_eq!(instance.log().matches("Redis refuses reservations").count(), 1, "{}", instance.log());
     held.rollback().await.unwrap();
     // Each buyer hears the answer to its last request, so that none is decided once there is memory again.
     let stored = Cell::new(false);
