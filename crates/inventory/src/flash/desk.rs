@@ -192,12 +192,12 @@ impl Flash {
     }
 
     /// How many units are left; `None` while the counter can't be used.
-    pub(crate) async fn left(&self, sale: &Sale) -> Result<Option<i64>, FlashError> {
-        Ok(self.0.counter.left(sale).await?)
+    pub(crate) async fn left(&self, sale: &Sale) -> Result<Option<i64>, LinkError> {
+        self.0.counter.left(sale).await
     }
 
     /// Units and customer of a reservation that was let in, as far as the counter knows.
-    pub(crate) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<(i64, String)>, FlashError> {
+    pub(crate) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<(i64, String)>, LinkError> {
         let content = self.0.counter.find(sku, reservation).await?;
         Ok(content.and_then(|content| {
             let (quantity, customer) = content.split_once(':')?;

@@ -127,6 +127,15 @@ impl From<FlashError> for Problem {
     }
 }
 
+/// A read of a flash sale that its counter does not answer. A read has no outcome that could be unknown.
+pub(super) fn unread(error: &LinkError) -> Problem {
+    let problem = of_counter(error);
+    match problem.problem_type() {
+        ProblemType::OutcomeUnknown => ProblemType::LockStoreUnavailable.into(),
+        _ => problem,
+    }
+}
+
 fn of_counter(error: &LinkError) -> Problem {
     // The keeper and `Flash` name it once a minute. Here it would be a line for each request.
     tracing::debug!(error = error as &dyn Error, "no answer of a flash sale's counter");

@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 
 use super::{
     JsonBody, Problem, ProblemType,
+    error::unread,
     ledger::{NO_STOCK, commit, line},
     openapi::{self, Endpoint, Header},
 };
@@ -89,7 +90,7 @@ pub(super) fn endpoints() -> [Endpoint; 2] {
     [
         openapi::get(show, "How a flash sale stands")
             .json::<Shown>(StatusCode::OK, "The newest sale of the SKU", &[Header::CacheControl])
-            .problems([ProblemType::NotFound, ProblemType::LockStoreUnavailable, ProblemType::OutcomeUnknown])
+            .problems([ProblemType::NotFound, ProblemType::LockStoreUnavailable])
             .problems([ProblemType::DatabaseUnavailable, ProblemType::FenceBusy]),
         openapi::delete(close, "Close a flash sale and give unsold units back to stock")
             .json::<Shown>(
@@ -153,7 +154,10 @@ pub(super) async fn open(
 /// `GET /flash/{sku}`
 pub(super) async fn show(State(app): State<App>, sku: Sku) -> Result<Response, Problem> {
     let sale = db::flash_sale::newest(&app.pg, &sku).await?.ok_or(NO_SALE)?;
-    let left = if sale.stage == Stage::Open { app.flash.left(&sale).await? } else { None };
+    let left = match sale.stage {
+        Stage::Open => app.flash.left(&sale).await.map_err(|error| unread(&error))?,
+        Stage::Closing | Stage::Closed => None,
+    };
     Ok((not_stored(), Json(Shown::of(sale, left))).into_response())
 }
 

@@ -16,6 +16,7 @@ use utoipa::{
 
 use super::{
     JsonBody, Problem, ProblemType,
+    error::unread,
     flash::{NO_SALE, not_stored},
     idempotency::{IDEMPOTENT_REPLAYED, IdempotencyKey},
     openapi::{self, Endpoint, Header, Operation, Takes},
@@ -90,7 +91,7 @@ pub(super) fn collection() -> Endpoint {
 pub(super) fn member() -> Endpoint {
     openapi::get(show, "A reservation")
         .json::<Shown<'static>>(StatusCode::OK, "The reservation", &[Header::CacheControl])
-        .problems([ProblemType::LockStoreUnavailable, ProblemType::OutcomeUnknown])
+        .problems([ProblemType::LockStoreUnavailable])
         .problems([ProblemType::DatabaseUnavailable, ProblemType::FenceBusy])
 }
 
@@ -203,7 +204,7 @@ fn outcome(answer: &Result<Response, Problem>) -> FlashOutcome {
 pub(super) async fn show(State(app): State<App>, sku: Sku, Id(id): Id) -> Result<Response, Problem> {
     sale_of(&id).ok_or(NO_RESERVATION)?;
     // Redis first: a reservation that Redis has no more, or never had, is in Postgres by then if it was ever made.
-    let in_redis = app.flash.find(&sku, &id).await.map_err(Problem::from);
+    let in_redis = app.flash.find(&sku, &id).await.map_err(|error| unread(&error));
     if let Some(row) = db::flash_reservation::find(&app.pg, &sku, &id).await? {
         let state = if row.stored { "stored" } else { "rejected" };
         let shown = Shown { id: &id, sku: &sku, customer: &row.customer, quantity: row.quantity, state };

@@ -192,3 +192,23 @@ async fn the_metrics_say_how_many_reservations_wait_while_postgres_is_away() {
     waiting(0).await;
     until_stored(&stage, 4).await;
 }
+
+#[tokio::test]
+async fn a_read_that_redis_does_not_answer_has_no_outcome_that_is_unknown() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 9).await;
+    open(&instance, "A", 9, 9).await;
+    stage.redis.pause().unwrap();
+    let made = reserve(&instance, "A", "ann", 1, None);
+    let sale = instance.get("/flash/A");
+    let reservation = instance.get("/flash/A/reservations/1-9f86d081884c7d659a2feaa0c55ad015");
+    let (made, sale, reservation) = tokio::join!(made, sale, reservation);
+    until("the log names it", async || instance.log().contains("a flash sale stands still")).await;
+    stage.redis.resume().unwrap();
+    assert_eq!(made.problem(), "outcome-unknown", "Redis was asked: {made:?}");
+    for read in [sale, reservation] {
+        assert_eq!(read.problem(), "lock-store-unavailable", "{read:?}");
+    }
+    assert!(!instance.log().contains("no answer of a flash sale's counter"), "{}", instance.log());
+}
