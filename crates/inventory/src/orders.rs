@@ -150,10 +150,7 @@ impl Record {
         if self.invoice.trim().is_empty() {
             return Err(Skip::NoInvoice);
         }
-        // `.` and `..` are SKUs, but a path segment of that name never arrives: it is resolved on the way, encoded or
-        // not.
-        let sku = Sku::new(&self.sku).ok().filter(|sku| !matches!(sku.as_str(), "." | ".."));
-        let sku = sku.ok_or(Skip::BadSku)?;
+        let sku = Sku::new(&self.sku).map_err(|_| Skip::BadSku)?;
         let quantity: i64 = self.quantity.trim().parse().map_err(|_| Skip::BadQuantity)?;
         if quantity == 0 {
             return Err(Skip::ZeroQuantity);

@@ -5,15 +5,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use stockade::Resource;
 use utoipa::ToSchema;
 
-/// A stock keeping unit: 1 to 64 characters, none of them a control character, not blank. Kept as given.
+/// A stock keeping unit: 1 to 64 characters, none of them a control character, not blank, and neither `.` nor `..`.
+/// Kept as given.
 ///
-/// A route names a SKU, a lock protects it, and the cache is keyed by it.
+/// A route names a SKU, a lock protects it, and the cache is keyed by it. Parsers of URLs resolve the path segments `.`
+/// and `..`, encoded or not, so no route could name such a SKU.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
 #[schema(
     value_type = String,
     min_length = 1,
     max_length = 64,
-    pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\u0000-\u001f\u007f-\u009f\s][^\u0000-\u001f\u007f-\u009f]*$",
+    // Somewhere a character that is neither white space nor a dot, or three dots, or a dot beside white space.
+    pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*\
+        ([^\\u0000-\\u001f\\u007f-\\u009f\\s.]|\\.\\.\\.|\
+        \\.[^\\u0000-\\u001f\\u007f-\\u009f\\S]|[^\\u0000-\\u001f\\u007f-\\u009f\\S]\\.)\
+        [^\\u0000-\\u001f\\u007f-\\u009f]*$",
     example = "85123A"
 )]
 pub struct Sku(Arc<str>);
@@ -31,6 +37,9 @@ pub enum SkuError {
     /// A control character.
     #[error("the SKU holds a control character")]
     Control,
+    /// `.` or `..`.
+    #[error("the SKU is `.` or `..`, which no path of a URL can name: add another character")]
+    Dots,
 }
 
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -53,6 +62,9 @@ impl Sku {
         }
         if text.chars().all(char::is_whitespace) {
             return Err(SkuError::Blank);
+        }
+        if matches!(text, "." | "..") {
+            return Err(SkuError::Dots);
         }
         Ok(Self(text.into()))
     }
@@ -121,6 +133,16 @@ mod tests {
         }
         for text in ["a\0", "\r\nFLUSHALL", "\u{7f}", "\u{85}", "\t"] {
             assert_eq!(Sku::new(text), Err(SkuError::Control), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_sku_that_no_url_can_name_is_refused() {
+        for text in [".", ".."] {
+            assert_eq!(Sku::new(text), Err(SkuError::Dots), "{text:?}");
+        }
+        for text in ["...", ". ", " .", ".a", "a..", ".\u{3000}"] {
+            assert_eq!(Sku::new(text).unwrap().as_str(), text);
         }
     }
 
