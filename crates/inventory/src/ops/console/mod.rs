@@ -6,6 +6,7 @@ mod events;
 mod families;
 mod feed;
 mod fleet_page;
+mod frames;
 mod relay;
 mod sampler;
 mod series;

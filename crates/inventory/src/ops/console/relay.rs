@@ -8,6 +8,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+use super::frames::Frames;
 use crate::fleet::{Fleet, LEASE, MOST, Member};
 
 /// How long another instance may take to accept a connection.
@@ -162,17 +163,16 @@ async fn events(client: &Client, url: &str, id: &str, heard: &Mutex<Last>) -> Op
         _ => return Some(State::Stranger),
     }
     let mut response = response;
-    let mut unread = Vec::new();
+    let mut frames = Frames::default();
     loop {
         let chunk = timeout(SILENCE, response.chunk()).await.ok()?.ok()??;
-        unread.extend_from_slice(&chunk);
-        while let Some(end) = unread.windows(2).position(|pair| pair == b"\n\n") {
-            let event: Vec<u8> = unread.drain(..end + 2).collect();
+        frames.push(&chunk);
+        while let Some(event) = frames.next() {
             let Some(snapshot) = snapshot(&event, id) else { return Some(State::Stranger) };
             let mut last = heard.lock();
             (last.snapshot, last.trouble) = (Some((snapshot, Instant::now())), None);
         }
-        if unread.len() > LARGEST {
+        if frames.waiting() > LARGEST {
             return Some(State::Stranger);
         }
     }
