@@ -161,7 +161,7 @@ impl Problem {
         }
         match self.problem_type {
             ProblemType::Unauthorized => {
-                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"admin\""));
             }
             // The rest of the upload is not read.
             ProblemType::BodyTimeout | ProblemType::BodyTooLarge => {

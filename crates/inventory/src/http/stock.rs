@@ -3,7 +3,11 @@
 use axum::{
     Json,
     extract::State,
-    http::{StatusCode, header::LOCATION, request::Parts},
+    http::{
+        HeaderName, StatusCode,
+        header::{CONTENT_LOCATION, LOCATION},
+        request::Parts,
+    },
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -61,8 +65,8 @@ pub(super) fn collection() -> [Endpoint; 1] {
 /// The rows of `/stock/{sku}`.
 pub(super) fn member() -> [Endpoint; 3] {
     let of_cache = [Header::Age, Header::CacheControl, Header::CacheStatus, Header::ETag];
-    let of_write = [Header::CacheControl, Header::ETag];
-    let created = [Header::CacheControl, Header::ETag, Header::Location];
+    let of_write = [Header::CacheControl, Header::ContentLocation, Header::ETag];
+    let created = [Header::CacheControl, Header::ContentLocation, Header::ETag, Header::Location];
     let show = openapi::get(show, "The stock of a SKU, from the cache")
         .json::<Stock>(StatusCode::OK, "What is on hand", &of_cache)
         .empty(StatusCode::NOT_MODIFIED, "It is what `If-None-Match` names", &of_cache);
@@ -145,7 +149,9 @@ pub(super) async fn set(
         // Setting what is already there changes nothing, not even the version: a repeated PUT is the same PUT.
         Some(stock) if stock.quantity == quantity => {
             tx.rollback().await?;
-            return Ok((fence, tag(&app, &stock)?, CachePolicy::shared(), Json(stock)).into_response());
+            return Ok(
+                (fence, tag(&app, &stock)?, CachePolicy::shared(), content_of(&sku), Json(stock)).into_response()
+            );
         }
         Some(old) => {
             let line = line(&fence, Kind::Set, old.quantity, quantity, None);
@@ -160,7 +166,7 @@ pub(super) async fn set(
     let tag = tag(&app, &stock)?;
     commit(tx, &app, [&sku], Kind::Set).await?;
     let location = (status == StatusCode::CREATED).then(|| [(LOCATION, path_of(&sku))]);
-    Ok((status, fence, tag, CachePolicy::shared(), location, Json(stock)).into_response())
+    Ok((status, fence, tag, CachePolicy::shared(), content_of(&sku), location, Json(stock)).into_response())
 }
 
 /// `DELETE /stock/{sku}`
@@ -186,6 +192,12 @@ fn tag(app: &App, stock: &Stock) -> Result<EntityTag, Problem> {
         tracing::error!(%error, "a SKU has no key");
         ProblemType::Internal.into()
     })
+}
+
+/// Says that the answer to a PUT has the stock as a read answers it. So its tag is that of this document, and not that
+/// of the one that the client sent (RFC 9110, sections 8.7 and 9.3.4).
+fn content_of(sku: &Sku) -> [(HeaderName, String); 1] {
+    [(CONTENT_LOCATION, path_of(sku))]
 }
 
 fn path_of(sku: &Sku) -> String {

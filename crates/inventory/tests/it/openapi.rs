@@ -60,6 +60,10 @@ async fn the_document_has_a_row_for_every_method_and_every_problem_type_and_for_
     let document = Document::of(&instance).await;
     assert_eq!(document.0["openapi"], "3.1.0");
 
+    for status in ["200", "201"] {
+        let headers = &document.0["paths"]["/stock/{sku}"]["put"]["responses"][status]["headers"];
+        assert!(headers["Content-Location"].is_object(), "{status}: {headers}");
+    }
     let mut named = BTreeSet::new();
     for (template, item) in document.0["paths"].as_object().unwrap() {
         let path = template.replace("{sku}", "A").replace("{scheme}", "no-lock");

@@ -26,7 +26,7 @@ async fn admin_routes_want_the_token_and_without_one_there_are_none() {
             let request = client.get(format!("{}{path}", guarded.ops)).header("authorization", header);
             let answer = Answer::to(request).await;
             assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (401, "unauthorized"), "{path} {header}");
-            assert_eq!(answer.header("www-authenticate"), "Bearer");
+            assert_eq!(answer.header("www-authenticate"), "Bearer realm=\"admin\"");
         }
         let absent = Answer::to(open.admin(Method::GET, path)).await;
         assert_eq!(absent.problem(), "not-found", "{path}");

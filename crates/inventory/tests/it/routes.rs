@@ -26,6 +26,7 @@ async fn stock_is_created_set_adjusted_read_and_removed() {
     let shown = instance.get("/stock/A").await;
     assert_eq!(shown.status, 200, "{shown:?}");
     assert_eq!(shown.json(), created.json(), "PUT answers what GET answers");
+    assert_eq!((created.header("content-location"), shown.header("content-location")), ("/stock/A", ""));
     assert_eq!(shown.json()["sku"], "A");
     assert!(shown.header("etag").starts_with(&format!("\"{}-", version(&created))), "{shown:?}");
     for header in ["etag", "cache-control"] {
@@ -35,7 +36,10 @@ async fn stock_is_created_set_adjusted_read_and_removed() {
     assert!(shown.header("cache-status").starts_with("stockade;"), "{shown:?}");
 
     let set = instance.put("A", 12).await;
-    assert_eq!((set.status.as_u16(), set.header("location")), (200, ""), "{set:?}");
+    for set in [&set, &instance.put("A", 12).await] {
+        assert_eq!((set.status.as_u16(), set.header("location")), (200, ""), "{set:?}");
+        assert_eq!(set.header("content-location"), "/stock/A", "{set:?}");
+    }
     let adjusted = instance.adjust("A", -5).await;
     assert_eq!(adjusted.status, 200, "{adjusted:?}");
     let body = adjusted.json();

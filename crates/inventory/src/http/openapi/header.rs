@@ -12,6 +12,7 @@ pub(in crate::http) enum Header {
     Age,
     CacheControl,
     CacheStatus,
+    ContentLocation,
     ETag,
     FencingToken,
     IdempotentReplayed,
@@ -21,10 +22,11 @@ pub(in crate::http) enum Header {
 }
 
 impl Header {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Age,
         Self::CacheControl,
         Self::CacheStatus,
+        Self::ContentLocation,
         Self::ETag,
         Self::FencingToken,
         Self::IdempotentReplayed,
@@ -74,6 +76,9 @@ impl Header {
                 "Where the answer comes from (RFC 9211). `detail=unlocked` and `detail=degraded` mark a read that \
                  went on without its lock.",
             ),
+            Self::ContentLocation => {
+                ("Content-Location", Type::String, "/stock/85123A", "The path at which a read answers with this body.")
+            }
             Self::ETag => (
                 "ETag",
                 Type::String,
