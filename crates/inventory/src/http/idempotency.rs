@@ -44,13 +44,18 @@ impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
 
 impl Takes for Option<IdempotencyKey> {
     fn takes(operation: &mut Operation) {
-        let visible = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[!-~]{1,255}$"));
-        operation.parameter(header_parameter(
-            "Idempotency-Key",
-            visible,
-            "536365#1",
+        IdempotencyKey::describe(
+            operation,
             "The client's name for this request. A request that comes again with its key gets the answer of the first.",
-        ));
+        );
+    }
+}
+
+impl IdempotencyKey {
+    /// Notes the header in the row of an operation, with what it means there.
+    pub(super) fn describe(operation: &mut Operation, description: &'static str) {
+        let visible = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[!-~]{1,255}$"));
+        operation.parameter(header_parameter("Idempotency-Key", visible, "536365#1", description));
         operation.header(Header::IdempotentReplayed);
         operation.problem_header(Header::IdempotentReplayed);
         operation.problems([ProblemType::BadRequest, ProblemType::IdempotencyMismatch]);

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use axum::{
     Json,
-    extract::{FromRequestParts, State},
+    extract::{FromRequestParts, OptionalFromRequestParts, State},
     http::{HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
@@ -69,6 +69,29 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
+/// `Idempotency-Key` of a reservation.
+#[derive(Debug)]
+pub(super) struct Key(Option<IdempotencyKey>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Key {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        <IdempotencyKey as OptionalFromRequestParts<S>>::from_request_parts(parts, state).await.map(Self)
+    }
+}
+
+impl Takes for Key {
+    fn takes(operation: &mut Operation) {
+        IdempotencyKey::describe(
+            operation,
+            "The client's name for this reservation within its sale. A request that comes again with its key, customer \
+             and quantity gets the reservation of the first, for as long as the sale is the newest of its SKU. A \
+             refusal is not kept: the next try is decided again. In another sale the key names another reservation.",
+        );
+    }
+}
+
 impl Takes for Id {
     fn takes(operation: &mut Operation) {
         let schema = ObjectBuilder::new().schema_type(Type::String);
@@ -102,7 +125,7 @@ pub(super) fn member() -> Endpoint {
 pub(super) async fn reserve(
     State(app): State<App>,
     sku: Sku,
-    key: Option<IdempotencyKey>,
+    Key(key): Key,
     body: JsonBody<Reserve>,
 ) -> Result<Response, Problem> {
     let Reserve { customer, quantity } = body.value;
