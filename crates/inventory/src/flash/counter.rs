@@ -116,7 +116,12 @@ impl Counter {
     /// Lets nothing into the sale any more, and drops its data once Postgres has all entries. Returns how many wait for
     /// Postgres.
     pub(super) async fn close(&self, sku: &Sku, sale: SaleId) -> Result<i64, LinkError> {
-        self.link.run(&CLOSE, &Keys::of(sku).all(), &[&sale.to_string()]).await
+        self.link.run(&CLOSE, &Keys::of(sku).all(), &[&sale.to_string(), ""]).await
+    }
+
+    /// Closes a sale that Postgres has closed, and drops its data.
+    pub(super) async fn end(&self, sku: &Sku, sale: SaleId) -> Result<(), LinkError> {
+        self.link.run::<i64>(&CLOSE, &Keys::of(sku).all(), &[&sale.to_string(), "over"]).await.map(drop)
     }
 
     /// Removes entries that Postgres has. Returns how many are left.

@@ -50,6 +50,15 @@ struct Unclosed {
     is_open: bool,
 }
 
+/// What a failover, or a restart from older data, has undone.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    /// Postgres does not have the sale.
+    Sale,
+    /// Redis does not know that it was closed.
+    End,
+}
+
 impl Flash {
     /// Flash sales on the Redis of the locks. Each command to it may take `limit`.
     #[must_use]
@@ -130,7 +139,8 @@ impl Flash {
     /// Asks the script about the sale that this process knows. If another sale is the current one by now, it asks once
     /// more, about that sale.
     ///
-    /// A sale is in Postgres before it is in Redis. If Postgres has lost it, nobody would store what it lets in.
+    /// A sale is in Postgres before it is in Redis. If Postgres has lost it, nobody would store what it lets in. If
+    /// Redis has lost its end, nobody would remove what is left of it there.
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
     pub(crate) async fn reserve(&self, pg: &PgPool, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
         let known = self.known(sku);
@@ -142,8 +152,13 @@ impl Flash {
                 return Ok(Answer::Unsettled);
             }
             // A closed sale lets nobody in, whatever Postgres has lost.
-            if known.is_none() && !is_closed && self.is_lost(pg, sku, current).await {
-                self.0.counter.close(sku, current).await?;
+            let lost = if known.is_none() && !is_closed { self.lost(pg, sku, current).await } else { None };
+            match lost {
+                Some(Lost::Sale) => self.0.counter.close(sku, current).await.map(drop)?,
+                Some(Lost::End) => self.0.counter.end(sku, current).await?,
+                None => {}
+            }
+            if lost.is_some() {
                 return Ok(Answer::Closed);
             }
             self.note(sku, Unclosed { id: current, is_open: !is_closed });
@@ -170,15 +185,19 @@ impl Flash {
         }
     }
 
-    /// Whether Postgres answers, and does not have the sale that is the current one in Redis.
-    async fn is_lost(&self, pg: &PgPool, sku: &Sku, current: SaleId) -> bool {
+    /// What Postgres or Redis has lost of the sale that is the current one in Redis, and open there. `None` also if
+    /// Postgres does not answer.
+    async fn lost(&self, pg: &PgPool, sku: &Sku, current: SaleId) -> Option<Lost> {
         let _place = self.place().await;
         if self.known(sku).is_some_and(|sale| sale.id >= current) {
             // Another request has asked meanwhile.
-            return false;
+            return None;
         }
-        let newest = db::flash_sale::newest(pg, sku).await;
-        newest.is_ok_and(|newest| newest.is_none_or(|newest| newest.id < current))
+        match db::flash_sale::newest(pg, sku).await.ok()? {
+            Some(newest) if newest.id == current && newest.stage == Stage::Closed => Some(Lost::End),
+            Some(newest) if newest.id >= current => None,
+            _ => Some(Lost::Sale),
+        }
     }
 
     /// Whether an answer waits until Postgres has the reservation.

@@ -2,7 +2,7 @@
 -- day. Returns how many of its entries wait for Postgres.
 --
 -- KEYS  sale, customers, reservations, stream
--- ARGV  id of the sale
+-- ARGV  id of the sale, `over` if Postgres has closed it, and so has every entry of it
 local left = redis.call('XLEN', KEYS[4])
 local id = redis.call('HGET', KEYS[1], 'id')
 if not id or tonumber(id) <= tonumber(ARGV[1]) then
@@ -10,7 +10,8 @@ if not id or tonumber(id) <= tonumber(ARGV[1]) then
   redis.call('HDEL', KEYS[1], 'nonce', 'since')
   redis.call('EXPIRE', KEYS[1], 86400)
 end
-if left == 0 and redis.call('HGET', KEYS[1], 'state') == 'closed' then
+local over = ARGV[2] == 'over' and id == ARGV[1]
+if (left == 0 or over) and redis.call('HGET', KEYS[1], 'state') == 'closed' then
   redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
 end
 return left

@@ -193,3 +193,32 @@ async fn a_sale_goes_on_after_postgres_has_lost_its_newest_counter() {
     until_closed(&instance).await;
     assert_conserved(&stage).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_lost_the_end_of_a_sale_lets_nobody_in_and_keeps_nothing_of_it() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 5).await;
+    open(&instance, "A", 5, 5).await;
+    reserved(&instance, "ann", 2).await;
+    until_stored(&stage, 2).await;
+    let command = async |words: [&str; 3]| stage.redis.command(&words).await.unwrap();
+    let names = ["sale", "customers", "reservations"].map(|name| format!("inventory:flash:{{A}}:{name}"));
+    for name in &names {
+        command(["COPY", name, &format!("older:{name}")]).await;
+    }
+    until_closed(&instance).await;
+    // As after a restart from what was saved before. An entry that was stored is in the stream again.
+    for name in &names {
+        command(["RENAME", &format!("older:{name}"), name]).await;
+    }
+    stage.redis.command(&["XADD", "inventory:flash:{A}:stream", "*", "sale", "1", "id", "1-old"]).await.unwrap();
+    // The instance that closed the sale may remember it for a moment.
+    let other = stage.serve(&[]).await;
+    assert_eq!(reserve(&other, "A", "bob", 1, None).await.problem(), "sale-closed");
+    for (name, kept) in [("sale", 1..=86_400), ("customers", -2..=-2), ("reservations", -2..=-2), ("stream", -2..=-2)] {
+        let ttl = stage.redis.command(&["TTL", &format!("inventory:flash:{{A}}:{name}")]).await.unwrap();
+        assert!(kept.contains(&ttl.parse::<i64>().unwrap()), "{name}: {ttl}");
+    }
+    assert_conserved(&stage).await;
+}
