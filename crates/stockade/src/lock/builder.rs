@@ -69,6 +69,8 @@ impl LocksBuilder {
     }
 
     /// How many requests may wait for one key. Default 1000. Has no effect on Redlock, which has no queue.
+    ///
+    /// One script removes all waiters whose processes have died, and takes about 4 µs of the server for each.
     #[must_use]
     pub fn max_waiters(mut self, max: u32) -> Self {
         self.max_waiters = max;
