@@ -147,18 +147,25 @@ async fn http_tables(report: &mut Report, redis: &RedisServer, postgres: &Postgr
     let world = http::World::start(redis, postgres).await?;
     let reads = Plan { tasks: TASKS, rounds: 9, operations: http::REQUESTS, warm: true };
     let changes = Plan { rounds: 15, operations: 1024, warm: false, ..reads };
-    report.add(table(goals::READS, reads, &http::reads(&world).await?).await?);
+    let (contenders, shares) = http::reads(&world).await?;
+    report.add(table(goals::READS, reads, &contenders).await?);
+    for share in shares {
+        report.note(share.text());
+    }
     report.add(table(goals::MIXED, reads, &http::reads_among_writes(&world).await?).await?);
     report.add(table(goals::CHANGES, changes, &http::changes(&world).await?).await?);
     let one = Plan { operations: 512, ..changes };
     report.add(table(goals::CHANGES_OF_ONE, one, &http::changes_of_one(&world).await?).await?);
+    // Long rounds: the last reservations of one are stored while another contender has its turn.
+    let many = Plan { rounds: 9, operations: 8192, ..changes };
+    report.add(table(goals::RESERVATIONS, many, &http::reservations(&world).await?).await?);
     Ok(())
 }
 
 async fn payload_tables(report: &mut Report, redis: &RedisServer) -> Result<(), Failure> {
     for rows in [2, 8, 32, 512] {
         let (contenders, stored) = payload::contenders(redis, rows).await?;
-        let plan = Plan { tasks: 1, rounds: 15, operations: 512, warm: false };
+        let plan = Plan { tasks: 64, rounds: 15, operations: 1024, warm: false };
         report.add(table(&format!("hit of {rows} rows in Redis"), plan, &contenders).await?);
         report.note(stored);
     }

@@ -1,9 +1,19 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
     contender::{Contender, Failure},
     report::Table,
 };
+
+/// Whether the round under way counts. There is one at a time.
+static TIMED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the round under way is timed.
+pub(crate) fn is_timed() -> bool {
+    TIMED.load(Ordering::Relaxed)
+}
 
 /// How much is measured.
 #[derive(Clone, Copy)]
@@ -29,7 +39,9 @@ pub(crate) async fn table(title: &str, plan: Plan, contenders: &[Contender]) -> 
             if plan.warm {
                 round(contender, plan).await?;
             }
+            TIMED.store(true, Ordering::Relaxed);
             times.push(round(contender, plan).await?);
+            TIMED.store(false, Ordering::Relaxed);
         }
     }
     let names: Vec<_> = contenders.iter().map(|contender| contender.name).collect();

@@ -1,5 +1,6 @@
 use std::{borrow::Cow, sync::Arc};
 
+use inventory::db::connect::tested_when_idle;
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
     Cache, Redis, Resource,
@@ -25,7 +26,7 @@ type Rows = Cache<Row, i32>;
 /// A bare transaction, the same with the invalidation of an eventual cache, and with that of a strict one; each task
 /// changes a row of its own.
 pub(crate) async fn contenders(redis: &RedisServer, postgres: &PostgresServer) -> Result<Vec<Contender>, Failure> {
-    let pool = PgPoolOptions::new().max_connections(16).connect(&postgres.url()).await?;
+    let pool = tested_when_idle(PgPoolOptions::new()).max_connections(16).connect(&postgres.url()).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql("create table if not exists rows (id int primary key, n int not null)").execute(&pool).await?;
     sqlx::raw_sql("insert into rows select id, 0 from generate_series(0, 63) id on conflict do nothing")

@@ -1,10 +1,11 @@
 use super::{
     World,
-    wire::{Wire, post, put},
-    world::{FLASH, contender, sku},
+    wire::{post, put},
+    world::{contender, sku},
 };
 use crate::contender::{Contender, Failure};
 
+pub(super) const UPDATE: &str = "one conditional UPDATE";
 /// How many SKUs are changed.
 const SKUS: u32 = 1_000;
 
@@ -17,18 +18,9 @@ pub(crate) async fn changes(world: &World) -> Result<Vec<Contender>, Failure> {
     Ok(contenders)
 }
 
-/// Adjustments that all want the same SKU, and reservations that all want the same flash sale. The service stores the
-/// reservations in batches, a moment after they are answered.
+/// Adjustments that all want the same SKU.
 pub(crate) async fn changes_of_one(world: &World) -> Result<Vec<Contender>, Failure> {
-    let sale = "{\"quantity\":900000,\"per_customer\":1,\"ends_at\":\"2100-01-01T00:00:00Z\"}";
-    Wire::connect(&world.service).await?.exchange(&put(&format!("/flash/{FLASH}"), sale)).await?;
-    let reserve = |task, turn| {
-        let body = format!("{{\"customer\":\"C{task}-{turn}\",\"quantity\":1}}");
-        post(&format!("/flash/{FLASH}/reservations"), &body)
-    };
-    let mut contenders = of(world, 1).await?;
-    contenders.push(contender("stockade, POST /flash/{sku}/reservations", &world.service, reserve).await?);
-    Ok(contenders)
+    of(world, 1).await
 }
 
 async fn of(world: &World, skus: u32) -> Result<Vec<Contender>, Failure> {
@@ -37,7 +29,7 @@ async fn of(world: &World, skus: u32) -> Result<Vec<Contender>, Failure> {
     let adjust = move |task, turn| post(&format!("/stock/S{}/adjustments", sku(task, turn, skus)), body);
     Ok(vec![
         contender("SELECT … FOR UPDATE, a transaction each", &world.floor, to("/for-update")).await?,
-        contender("one conditional UPDATE", &world.floor, to("/conditional")).await?,
+        contender(UPDATE, &world.floor, to("/conditional")).await?,
         contender("stockade, POST /stock/{sku}/adjustments", &world.service, adjust).await?,
     ])
 }

@@ -4,6 +4,8 @@
 mod changes;
 mod floor;
 mod reads;
+mod reservations;
+mod share;
 mod wire;
 mod within;
 mod world;
@@ -11,5 +13,7 @@ mod world;
 pub(crate) use changes::{changes, changes_of_one};
 pub(crate) use floor::serve as serve_floor;
 pub(crate) use reads::{REQUESTS, reads, reads_among_writes};
+pub(crate) use reservations::reservations;
+pub(crate) use share::Share;
 pub(crate) use within::serve as serve_within;
 pub(crate) use world::{TASKS, World};

@@ -1,25 +1,33 @@
+use std::sync::Arc;
+
 use super::{
-    TASKS, World,
+    Share, TASKS, World,
     wire::{get, post},
-    world::{SKUS, contender, sku},
+    world::{SKUS, contender, counted, sku},
 };
 use crate::contender::{Contender, Failure};
 
 /// The requests of all connections in one round: each has the same whole number of writes.
 pub(crate) const REQUESTS: u32 = 200 * TASKS;
 
-/// A warm read of one of 2,000 SKUs, next to the smallest handler that could answer it.
-pub(crate) async fn reads(world: &World) -> Result<Vec<Contender>, Failure> {
+/// A warm read of one of 2,000 SKUs, next to the smallest handler that could answer it, and from where the service said
+/// that it answered.
+pub(crate) async fn reads(world: &World) -> Result<(Vec<Contender>, [Arc<Share>; 2]), Failure> {
     let of = |path: &'static str| move |task, turn| get(&format!("{path}/S{}", sku(task, turn, SKUS)));
-    Ok(vec![
+    let (warm, from_memory) =
+        counted("stockade, GET /stock/{sku}, warm", &world.service, of("/stock"), "detail=local").await?;
+    let name = "stockade, the same undelegated, hits in Redis";
+    let (undelegated, from_redis) = counted(name, &world.within, of("/undelegated/stock"), "detail=redis").await?;
+    let contenders = vec![
         contender("one SELECT", &world.floor, of("/select")).await?,
         contender("one SELECT, within the service's layers", &world.within, of("/select")).await?,
         contender("one Redis GET", &world.floor, of("/redis")).await?,
         contender("a fixed answer", &world.floor, of("/static")).await?,
         contender("a fixed answer, within the service's layers", &world.within, of("/static")).await?,
-        contender("stockade, GET /stock/{sku}, warm", &world.service, of("/stock")).await?,
-        contender("stockade, the same undelegated, hits in Redis", &world.within, of("/undelegated/stock")).await?,
-    ])
+        warm,
+        undelegated,
+    ];
+    Ok((contenders, [from_memory, from_redis]))
 }
 
 /// Warm reads while one request in a hundred is a write.

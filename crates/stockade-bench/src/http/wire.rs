@@ -19,8 +19,8 @@ impl Wire {
         Ok(Self { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Fails unless the answer is a success.
-    pub(super) async fn exchange(&mut self, request: &[u8]) -> Result<(), Failure> {
+    /// Returns the head of the answer, in small letters. Fails unless the answer is a success.
+    pub(super) async fn exchange(&mut self, request: &[u8]) -> Result<String, Failure> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         let head = loop {
@@ -42,7 +42,7 @@ impl Wire {
                 return Err("the service closed the connection within an answer".into());
             }
         }
-        Ok(())
+        Ok(text)
     }
 }
 

@@ -4,7 +4,7 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade_testbed::{PostgresServer, RedisServer};
 use tokio::sync::Mutex;
 
-use super::wire::Wire;
+use super::{share::Share, wire::Wire};
 use crate::{
     child::Part,
     contender::{Contender, Failure},
@@ -12,18 +12,21 @@ use crate::{
 
 /// How many SKUs there are.
 pub(super) const SKUS: u32 = 2_000;
-/// The SKU of the flash sale.
-pub(super) const FLASH: &str = "FLASH";
+/// The SKUs of the flash sales: of one whose reservations are answered once Redis has them, and of one whose
+/// reservations are answered once PostgreSQL has them.
+pub(super) const FLASH: [&str; 2] = ["FLASH", "DURABLE"];
 /// How many connections ask at once.
 pub(crate) const TASKS: u32 = 64;
 
 /// The service and the floors beneath it, over one PostgreSQL and one Redis.
 pub(crate) struct World {
     pub(super) service: String,
+    /// The service, with durable reservations.
+    pub(super) durable: String,
     pub(super) floor: String,
     /// The floor in a process that is otherwise that of the service.
     pub(super) within: String,
-    _parts: [Part; 3],
+    _parts: [Part; 4],
 }
 
 impl World {
@@ -42,14 +45,19 @@ impl World {
             // Connections wait while others have their turn.
             ("HEADER_TIMEOUT", "10m"),
         ];
-        let mut parts =
-            [Part::start("serve", &settings)?, Part::start("floor", &settings)?, Part::start("within", &settings)?];
-        let mut addresses = [const { String::new() }; 3];
+        let durable = [&settings[..], &[("FLASH_DURABLE", "on")]].concat();
+        let mut parts = [
+            Part::start("serve", &settings)?,
+            Part::start("serve", &durable)?,
+            Part::start("floor", &settings)?,
+            Part::start("within", &settings)?,
+        ];
+        let mut addresses = [const { String::new() }; 4];
         for (part, address) in parts.iter_mut().zip(&mut addresses) {
             *address = part.says("listening on http://").await?;
         }
-        let [service, floor, within] = addresses;
-        Ok(Self { service, floor, within, _parts: parts })
+        let [service, durable, floor, within] = addresses;
+        Ok(Self { service, durable, floor, within, _parts: parts })
     }
 }
 
@@ -59,7 +67,10 @@ async fn fill(pool: &PgPool, redis: &RedisServer) -> Result<(), Failure> {
         .bind(i32::try_from(SKUS)?)
         .execute(pool)
         .await?;
-    sqlx::query("insert into stock (sku, quantity) values ($1, 1000000)").bind(FLASH).execute(pool).await?;
+    sqlx::query("insert into stock (sku, quantity) select sku, 1000000 from unnest($1::text[]) sku")
+        .bind(FLASH)
+        .execute(pool)
+        .await?;
     let mut connection = redis::Client::open(redis.url())?.get_multiplexed_async_connection().await?;
     for sku in 0..SKUS {
         let text =
@@ -75,18 +86,41 @@ pub(super) async fn contender(
     address: &str,
     request: impl Fn(u32, u32) -> Vec<u8> + Send + Sync + 'static,
 ) -> Result<Contender, Failure> {
+    told(name, address, request, |_| ()).await
+}
+
+/// [`contender`], and counts what its answers say of themselves.
+pub(super) async fn counted(
+    name: &'static str,
+    address: &str,
+    request: impl Fn(u32, u32) -> Vec<u8> + Send + Sync + 'static,
+    mark: &'static str,
+) -> Result<(Contender, Arc<Share>), Failure> {
+    let share = Arc::new(Share::new(name, mark));
+    let counted = Arc::clone(&share);
+    Ok((told(name, address, request, move |head| counted.count(head)).await?, share))
+}
+
+/// [`contender`], and tells of the head of each answer.
+async fn told(
+    name: &'static str,
+    address: &str,
+    request: impl Fn(u32, u32) -> Vec<u8> + Send + Sync + 'static,
+    told: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<Contender, Failure> {
     let mut wires = Vec::new();
     for _ in 0..TASKS {
         wires.push(Mutex::new((Wire::connect(address).await?, 0)));
     }
-    let (wires, request) = (Arc::new(wires), Arc::new(request));
+    let (wires, request, told) = (Arc::new(wires), Arc::new(request), Arc::new(told));
     Ok(Contender::new(name, move |task| {
-        let (wires, request) = (Arc::clone(&wires), Arc::clone(&request));
+        let (wires, request, told) = (Arc::clone(&wires), Arc::clone(&request), Arc::clone(&told));
         async move {
             let mut wire = wires[task as usize].lock().await;
             let (wire, turn) = &mut *wire;
             *turn += 1;
-            wire.exchange(&request(task, *turn)).await
+            told(&wire.exchange(&request(task, *turn)).await?);
+            Ok(())
         }
     }))
 }
