@@ -244,7 +244,7 @@ impl fmt::Debug for Guard {
 
 /// An operation on a guard failed. The error gives the guard back; dropping the error releases the lock.
 #[derive(Debug, thiserror::Error)]
-#[error("the lock did not change: see `source`; the guard is in `guard`")]
+#[error("the guard could not be downgraded or handed over")]
 #[non_exhaustive]
 pub struct GuardError {
     /// The guard.
