@@ -99,8 +99,8 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     ) -> Result<Load<HashMap<Key, Loaded<V>>, Vec<u64>>, CacheError> {
         let load = || {
             let rows = match &self.load_batch {
-                Some(load) => load(keys),
-                None => self.one_by_one(keys),
+                Some(load) if keys.len() > 1 => load(keys),
+                _ => self.one_by_one(keys),
             };
             // `Key::of` runs code of the application. If that panics, it counts as a panic of the loader.
             let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));

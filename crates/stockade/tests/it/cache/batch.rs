@@ -211,5 +211,6 @@ async fn a_row_that_comes_back_under_another_key_is_not_absent() {
     let stocks = cached(Cache::builder(&redis).loader(loader).batch_loader(batch).build());
     assert_eq!(found(&stocks, &["a", "b", "none"]).await, [Some(7), Some(7), None]);
     assert_eq!(found(&stocks, &["C", "D"]).await, [Some(7); 2], "given as they were asked for");
+    assert_eq!(found(&stocks, &["e"]).await, [Some(7)], "one key alone");
     server.end().await;
 }
