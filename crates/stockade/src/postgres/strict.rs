@@ -48,7 +48,7 @@ fn relayed(pool: PgPool) -> Relayed {
     Arc::new(move |cache| {
         let pool = pool.clone();
         Box::pin(async move {
-            let absent = presence::absent(&pool, &[cache]).await.map_err(|error| LoadError::new(error))?;
+            let absent = presence::absent(&pool, &[cache]).await.map_err(LoadError::new)?;
             Ok(absent.is_empty())
         }) as BoxFuture<'static, _>
     })
@@ -60,7 +60,7 @@ fn fates(pool: PgPool) -> Fates {
         Box::pin(async move {
             let mut over = Vec::with_capacity(xids.len());
             for xid in &xids {
-                over.push(is_over(&pool, xid).await.map_err(|error| LoadError::new(error))?);
+                over.push(is_over(&pool, xid).await.map_err(LoadError::new)?);
             }
             Ok(over)
         }) as BoxFuture<'static, _>
