@@ -102,25 +102,8 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
                 Some(load) if keys.len() > 1 => load(keys),
                 _ => self.one_by_one(keys),
             };
-            // `Key::of` runs code of the application. If that panics, it counts as a panic of the loader.
-            let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
             let asked: Vec<Key> = names.iter().map(|name| (*name).clone()).collect();
-            async move {
-                let rows = rows.await?;
-                let several = rows.len();
-                let mut loaded: HashMap<_, _> = rows.into_iter().filter_map(named).collect();
-                let missing = asked.iter().find(|name| !loaded.contains_key(*name));
-                loaded.retain(|name, _| asked.contains(name));
-                match missing {
-                    // A row in another spelling than it was asked for is not absent.
-                    Some(missing) if loaded.len() < several => Err(LoadError::new(RowError::new(format!(
-                        "the batch loader left out `{missing}` and gave a key that nobody asked for: it must give the keys as \
-                         it gets them"
-                    )))),
-                    _ => Ok(loaded),
-                }
-            }
-            .boxed()
+            async move { named(&asked, rows.await?) }.boxed()
         };
         self.within_limits(admission, names, load, begin, |_| LoadEnd::Ok).await
     }
@@ -240,5 +223,26 @@ impl std::fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.0)?;
         std::iter::successors(self.0.source(), |&error| error.source()).try_for_each(|error| write!(f, ": {error}"))
+    }
+}
+
+/// The rows by the names of their keys. A row under another key than it was asked for is not absent, so there must not be
+/// one in place of a row that is left out.
+fn named<K: Resource, V>(asked: &[Key], rows: Vec<(K, Loaded<V>)>) -> Result<HashMap<Key, Loaded<V>>, LoadError> {
+    let mut loaded = HashMap::with_capacity(rows.len());
+    let mut others = false;
+    for (key, row) in rows {
+        // Runs code of the application. If that panics, it counts as a panic of the loader.
+        match Key::of(&key) {
+            Ok(key) => drop(loaded.insert(key, row)),
+            Err(_) => others = true,
+        }
+    }
+    let (given, left_out): (Vec<_>, Vec<_>) = asked.iter().partition(|name| loaded.contains_key(*name));
+    match left_out.first() {
+        Some(name) if others || loaded.len() > given.len() => Err(LoadError::new(RowError::new(format!(
+            "the batch loader left out `{name}` and gave a key that nobody asked for: it must give the keys as it gets them"
+        )))),
+        _ => Ok(loaded),
     }
 }

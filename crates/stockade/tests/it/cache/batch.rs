@@ -212,5 +212,24 @@ async fn a_row_that_comes_back_under_another_key_is_not_absent() {
     assert_eq!(found(&stocks, &["a", "b", "none"]).await, [Some(7), Some(7), None]);
     assert_eq!(found(&stocks, &["C", "D"]).await, [Some(7); 2], "given as they were asked for");
     assert_eq!(found(&stocks, &["e"]).await, [Some(7)], "one key alone");
+
+    // A row that comes twice, and one that nobody asked for beside all that somebody did, are no fault.
+    let batches = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&batches);
+    let twice = move |keys: Vec<Sku>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let row = |key: Sku| (key, Some(Stock { quantity: 7 }));
+        let mut rows: Vec<_> = keys.iter().filter(|key| key.0 != "none").cloned().map(row).collect();
+        rows.extend(rows[..1].iter().map(|(key, _)| row(key.clone())).collect::<Vec<_>>());
+        if keys.len() == rows.len() - 1 {
+            rows.push(row(sku("other")));
+        }
+        async { Ok::<_, std::io::Error>(rows) }
+    };
+    let alone = async |key: Sku| Err::<Option<Stock>, _>(std::io::Error::other(format!("{} alone", key.0)));
+    let stocks = cached(Cache::builder(&redis).name("twice").loader(alone).batch_loader(twice).build());
+    assert_eq!(found(&stocks, &["f", "none"]).await, [Some(7), None]);
+    assert_eq!(found(&stocks, &["g", "h"]).await, [Some(7); 2]);
+    assert_eq!(batches.load(Ordering::SeqCst), 2);
     server.end().await;
 }
