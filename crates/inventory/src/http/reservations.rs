@@ -159,10 +159,6 @@ async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) 
     {
         return if row.stored { created(sku, asked, id, "stored", true) } else { Err(ProblemType::SoldOut.into()) };
     }
-    // No row ever comes of a dead letter.
-    if is_known && db::flash_dead_letter::has(&app.pg, id).await.map_err(unknown)? {
-        return Err(ProblemType::SoldOut.into());
-    }
     if !app.flash.is_durable() {
         return created(sku, asked, id, "pending", is_known);
     }

@@ -8,8 +8,7 @@ use serde_json::json;
 
 use super::{assert_conserved, close, open, reserve, until_closed};
 use crate::{
-    stage::{Answer, Stage, until},
-    stock_db::execute,
+    stage::{Answer, Stage},
     support::fleet,
 };
 
@@ -32,7 +31,7 @@ async fn a_sale_takes_units_out_of_stock_and_gives_back_what_was_not_sold() {
     assert_eq!((limit.status, limit.problem().as_str()), (StatusCode::CONFLICT, "limit-reached"));
     let short = reserve(&instances[0], "A", "bob", 9, None).await;
     assert_eq!((short.status, short.problem().as_str()), (StatusCode::CONFLICT, "sold-out"));
-    until("stored", async || instances[0].get(&place).await.json()["state"] == "stored").await;
+    crate::stage::until("stored", async || instances[0].get(&place).await.json()["state"] == "stored").await;
     let elsewhere = place.replace("/A/", "/B/");
     assert_eq!(instances[0].get(&elsewhere).await.problem(), "not-found", "{elsewhere} is no reservation of B");
 
@@ -129,22 +128,5 @@ async fn neither_the_limit_of_a_customer_nor_an_idempotency_key_can_be_raced() {
     assert_eq!((again.status, again.header("idempotent-replayed")), (StatusCode::CREATED, "true"), "{again:?}");
     assert_eq!(stage.count("select stored from flash_sale").await, 7);
     assert_eq!(stage.count("select count(*) from flash_reservation where stored").await, 6);
-    assert_conserved(&stage).await;
-}
-
-#[tokio::test]
-async fn a_reservation_that_became_a_dead_letter_is_refused_when_it_is_repeated() {
-    let stage = Stage::start().await;
-    let instance = stage.serve(&[]).await;
-    instance.put("A", 5).await;
-    open(&instance, "A", 5, 5).await;
-    execute(&stage.pool, "alter table flash_reservation add check (customer <> 'ann')").await;
-    let made = reserve(&instance, "A", "ann", 1, Some("key")).await;
-    assert_eq!((made.status, &made.json()["state"]), (StatusCode::CREATED, &json!("pending")), "{made:?}");
-    until("it is given up", async || stage.count("select count(*) from flash_dead_letter").await == 1).await;
-    assert_eq!(instance.get(made.header("location")).await.json()["state"], "rejected");
-    let again = reserve(&instance, "A", "ann", 1, Some("key")).await;
-    assert_eq!((again.status, again.problem().as_str()), (StatusCode::CONFLICT, "sold-out"), "{again:?}");
-    until_closed(&instance).await;
     assert_conserved(&stage).await;
 }
