@@ -18,7 +18,7 @@ impl FromRow<'_, PgRow> for Sale {
         };
         Ok(Self {
             id: SaleId(row.try_get("id")?),
-            sku: Sku::new(row.try_get("sku")?).map_err(undecodable)?,
+            sku: Sku::of_row(row.try_get("sku")?).map_err(undecodable)?,
             opened: row.try_get("opened")?,
             per_customer: row.try_get("per_customer")?,
             ends_at: row.try_get("ends_at")?,

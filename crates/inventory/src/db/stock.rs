@@ -25,7 +25,7 @@ macro_rules! with_its_line {
 impl FromRow<'_, PgRow> for Stock {
     fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            sku: Sku::new(row.try_get("sku")?).map_err(undecodable)?,
+            sku: Sku::of_row(row.try_get("sku")?).map_err(undecodable)?,
             quantity: Quantity::new(row.try_get("quantity")?).map_err(undecodable)?,
             version: u64::try_from(row.try_get::<i64, _>("version")?).map_err(undecodable)?,
             updated_at: row.try_get("updated_at")?,
@@ -64,7 +64,7 @@ async fn find_several(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec
 pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku>, sqlx::Error> {
     let skus = sqlx::query_scalar("select sku from stock order by version desc limit $1").bind(limit);
     let skus: Vec<String> = skus.fetch_all(executor).await?;
-    skus.iter().map(|sku| Sku::new(sku).map_err(undecodable)).collect()
+    skus.iter().map(|sku| Sku::of_row(sku).map_err(undecodable)).collect()
 }
 
 /// Creates `sku`, which must not exist, and writes the line into the ledger.

@@ -69,6 +69,18 @@ impl Sku {
         Ok(Self(text.into()))
     }
 
+    /// The SKU of a row. Earlier versions took `.` and `..`, and one such row must not stop what reads many.
+    ///
+    /// # Errors
+    ///
+    /// [`SkuError`].
+    pub fn of_row(text: &str) -> Result<Self, SkuError> {
+        match Self::new(text) {
+            Err(SkuError::Dots) => Ok(Self(text.into())),
+            sku => sku,
+        }
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -140,7 +152,9 @@ mod tests {
     fn a_sku_that_no_url_can_name_is_refused() {
         for text in [".", ".."] {
             assert_eq!(Sku::new(text), Err(SkuError::Dots), "{text:?}");
+            assert_eq!(Sku::of_row(text).unwrap().as_str(), text);
         }
+        assert_eq!(Sku::of_row(" "), Err(SkuError::Blank));
         for text in ["...", ". ", " .", ".a", "a..", ".\u{3000}"] {
             assert_eq!(Sku::new(text).unwrap().as_str(), text);
         }

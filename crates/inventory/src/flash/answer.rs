@@ -10,7 +10,7 @@ pub(crate) enum Answer {
     /// The time of the sale is over. The counter still has its reservations, and this is none of them.
     Ended,
     /// The sale takes no reservation any more, and the counter may have dropped those that it made.
-    Closed,
+    Closed(SaleId),
     /// There is no counter, or none that can be used.
     Unsettled,
     /// Another sale of this SKU is the current one.

@@ -50,16 +50,17 @@ impl Counter {
     /// Reserves, if the current sale of the SKU is this one.
     pub(super) async fn reserve(&self, sku: &Sku, sale: SaleId, asked: &Asked) -> Result<Answer, FlashError> {
         let keys = Keys::of(sku);
-        let (sale, quantity, backlog) = (sale.to_string(), asked.quantity.get().to_string(), self.backlog.to_string());
+        let (number, quantity, backlog) =
+            (sale.to_string(), asked.quantity.get().to_string(), self.backlog.to_string());
         let trace = traces::traceparent().unwrap_or_default();
-        let args = [sale.as_str(), asked.name.as_str(), asked.customer.as_str(), &quantity, &backlog, &trace];
+        let args = [number.as_str(), asked.name.as_str(), asked.customer.as_str(), &quantity, &backlog, &trace];
         let said: Vec<String> = self.link.run(&RESERVE, &keys.all(), &args).await?;
         match said.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["reserved", id, generation] => Ok(Answer::Reserved(made(id, generation))),
             ["known", _, _, content] if *content != asked.content() => Err(FlashError::Mismatch),
             ["known", id, generation, _] => Ok(Answer::Known(made(id, generation))),
             ["ended"] => Ok(Answer::Ended),
-            ["closed"] => Ok(Answer::Closed),
+            ["closed"] => Ok(Answer::Closed(sale)),
             ["sold-out"] => Err(FlashError::SoldOut),
             ["limit-reached"] => Err(FlashError::LimitReached),
             ["shed"] => Err(FlashError::Backlog),

@@ -3,6 +3,7 @@ use std::{collections::HashMap, error::Error, future::Future, sync::Arc, time::D
 use parking_lot::{Mutex, RwLock};
 use sqlx::PgPool;
 use stockade::Redis;
+use time::OffsetDateTime;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use super::{
@@ -37,6 +38,9 @@ struct Inner {
     /// The sales that are not closed, as Postgres had them a moment ago.
     sales: RwLock<HashMap<Sku, Unclosed>>,
     places: Semaphore,
+    /// Places for requests about sales that this process does not know: they would wait behind a crowd that repeats its
+    /// requests.
+    looks: Semaphore,
     /// Why Redis refuses reservations.
     refusals: Mutex<Trouble>,
     waiters: Waiters,
@@ -48,6 +52,8 @@ struct Inner {
 struct Unclosed {
     id: SaleId,
     is_open: bool,
+    /// `None` if Redis told of the sale, and Postgres was not asked yet.
+    ends_at: Option<OffsetDateTime>,
 }
 
 /// What a failover, or a restart from older data, has undone.
@@ -69,6 +75,7 @@ impl Flash {
             database_timeout: settings.database_timeout,
             sales: RwLock::default(),
             places: Semaphore::new(PLACES),
+            looks: Semaphore::new(PLACES),
             refusals: Mutex::default(),
             waiters: Waiters::default(),
             work: Notify::new(),
@@ -102,14 +109,15 @@ impl Flash {
 
     /// Remembers which sales are not closed.
     pub(super) fn remember(&self, sales: &[Sale]) {
-        let unclosed = |sale: &Sale| Unclosed { id: sale.id, is_open: sale.stage == Stage::Open };
+        let unclosed =
+            |sale: &Sale| Unclosed { id: sale.id, is_open: sale.stage == Stage::Open, ends_at: Some(sale.ends_at) };
         let sales = sales.iter().map(|sale| (sale.sku.clone(), unclosed(sale))).collect();
         *self.0.sales.write() = sales;
     }
 
     /// Makes the counter of a sale that was just opened. If that fails, the keeper makes it later.
     pub(crate) async fn open(&self, pg: &PgPool, sale: &Sale) {
-        self.note(&sale.sku, Unclosed { id: sale.id, is_open: true });
+        self.note(&sale.sku, Unclosed { id: sale.id, is_open: true, ends_at: Some(sale.ends_at) });
         if let Err(error) = reconcile::settle(self, pg, sale).await {
             tracing::warn!(error = &error as &dyn Error, sku = %sale.sku, "a sale has no counter yet");
         }
@@ -126,7 +134,8 @@ impl Flash {
 
     /// Whether this process knows an open sale of the SKU.
     pub(crate) fn knows_open(&self, sku: &Sku) -> bool {
-        self.known(sku).is_some_and(|sale| sale.is_open)
+        let is_open = |sale: Unclosed| sale.is_open && sale.ends_at.is_none_or(|end| end > OffsetDateTime::now_utc());
+        self.known(sku).is_some_and(is_open)
     }
 
     /// One of the few places for requests that ask Postgres. The wait ends with the request, whose time is limited
@@ -140,7 +149,7 @@ impl Flash {
     /// more, about that sale.
     ///
     /// A sale is in Postgres before it is in Redis. If Postgres has lost it, nobody would store what it lets in. If
-    /// Redis has lost its end, nobody would remove what is left of it there.
+    /// Redis has lost its end, no keeper tends it any more.
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
     pub(crate) async fn reserve(&self, pg: &PgPool, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
         let known = self.known(sku);
@@ -159,9 +168,9 @@ impl Flash {
                 None => {}
             }
             if lost.is_some() {
-                return Ok(Answer::Closed);
+                return Ok(Answer::Closed(current));
             }
-            self.note(sku, Unclosed { id: current, is_open: !is_closed });
+            self.note(sku, Unclosed { id: current, is_open: !is_closed, ends_at: None });
             answer = self.ask(sku, current, asked).await?;
         }
         if matches!(answer, Answer::Reserved(_) | Answer::Unsettled | Answer::Other { .. }) {
@@ -188,13 +197,13 @@ impl Flash {
     /// What Postgres or Redis has lost of the sale that is the current one in Redis, and open there. `None` also if
     /// Postgres does not answer.
     async fn lost(&self, pg: &PgPool, sku: &Sku, current: SaleId) -> Option<Lost> {
-        let _place = self.place().await;
+        let _place = self.0.looks.acquire().await;
         if self.known(sku).is_some_and(|sale| sale.id >= current) {
             // Another request has asked meanwhile.
             return None;
         }
         match db::flash_sale::newest(pg, sku).await.ok()? {
-            Some(newest) if newest.id == current && newest.stage == Stage::Closed => Some(Lost::End),
+            Some(newest) if newest.id >= current && newest.stage == Stage::Closed => Some(Lost::End),
             Some(newest) if newest.id >= current => None,
             _ => Some(Lost::Sale),
         }

@@ -48,8 +48,8 @@
 //! - **Postgres has lost the end of a sale.** Redis lets nobody in, and Postgres calls the sale open. Redis closes a sale
 //!   after `closing` is committed. So if Postgres, asked after Redis, shows an open sale, it is closed again
 //!   (`reconcile`).
-//! - **Redis has lost the end of a sale.** After a failover, or a restart from older data, the counter is open, and
-//!   Postgres calls the sale closed, so no keeper tends it: reservations would be let in that nobody stores, and its
+//! - **Redis has lost the end of a sale.** After a failover, or a restart from older data, Redis calls the sale open,
+//!   and Postgres calls it, or a later one, closed. So no keeper tends it: buyers would be told to come back, and its
 //!   data would stay until the next sale of the SKU. A process that does not know the sale asks Postgres, and closes it
 //!   again (`desk`).
 //! - **An old primary that still takes writes.** Both primaries give away the same units. Postgres stores no more than

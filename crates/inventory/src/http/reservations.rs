@@ -26,7 +26,7 @@ use crate::{
     app::App,
     db,
     domain::{Customer, Sku, Units},
-    flash::{Answer, Asked, Made, Name, Stage, sale_of},
+    flash::{Answer, Asked, Made, Name, SaleId, Stage, sale_of},
     metrics::{self, FlashOutcome},
 };
 
@@ -136,9 +136,10 @@ pub(super) async fn reserve(
         Ok(Answer::Known(one)) => made(&app, &sku, &asked, &one, true).await,
         Ok(Answer::Ended) => Err(ProblemType::SaleClosed.into()),
         // A request without a key repeats none. Most buyers send no key, and after the end of a sale they all come here.
-        Ok(Answer::Closed) if key.is_none() => Err(ProblemType::SaleClosed.into()),
+        Ok(Answer::Closed(_)) if key.is_none() => Err(ProblemType::SaleClosed.into()),
         Ok(Answer::Unsettled) if key.is_none() && app.flash.knows_open(&sku) => Err(ProblemType::LoadShed.into()),
-        Ok(answer) => look_back(&app, &sku, &asked, key.is_some(), answer == Answer::Closed).await,
+        Ok(Answer::Closed(sale)) => look_back(&app, &sku, &asked, key.is_some(), Some(sale)).await,
+        Ok(Answer::Unsettled | Answer::Other { .. }) => look_back(&app, &sku, &asked, key.is_some(), None).await,
         Err(error) => Err(error.into()),
     };
     metrics::flash_reservation(outcome(&answer));
@@ -175,7 +176,7 @@ async fn look_back(
     sku: &Sku,
     asked: &Asked,
     is_repeatable: bool,
-    is_closed: bool,
+    closed: Option<SaleId>,
 ) -> Result<Response, Problem> {
     // However many ask at once, writes and loads keep their connections.
     let _place = app.flash.place().await;
@@ -194,7 +195,8 @@ async fn look_back(
         }
     }
     // The clock of this instance may be behind that of Redis.
-    let is_over = is_closed || sale.stage != Stage::Open || sale.ends_at <= time::OffsetDateTime::now_utc();
+    let is_over =
+        closed == Some(sale.id) || sale.stage != Stage::Open || sale.ends_at <= time::OffsetDateTime::now_utc();
     Err(if is_over { ProblemType::SaleClosed } else { ProblemType::LoadShed }.into())
 }
 

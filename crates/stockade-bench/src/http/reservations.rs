@@ -4,11 +4,16 @@ use super::{
     wire::{Wire, post, put},
     world::{FLASH, contender},
 };
-use crate::contender::{Contender, Failure};
+use crate::{
+    child::Part,
+    contender::{Contender, Failure},
+};
 
 /// Reservations that all want the same flash sale, next to the least that can sell a unit. The service stores the
-/// reservations in batches: before it answers them, or a moment later.
-pub(crate) async fn reservations(world: &World) -> Result<Vec<Contender>, Failure> {
+/// reservations in batches: before it answers them, or a moment later. The second service must live as long as its
+/// contender.
+pub(crate) async fn reservations(world: &World) -> Result<(Vec<Contender>, Part), Failure> {
+    let (part, address) = world.durable().await?;
     let sale = "{\"quantity\":900000,\"per_customer\":1,\"ends_at\":\"2100-01-01T00:00:00Z\"}";
     for sku in FLASH {
         Wire::connect(&world.service).await?.exchange(&put(&format!("/flash/{sku}"), sale)).await?;
@@ -21,9 +26,10 @@ pub(crate) async fn reservations(world: &World) -> Result<Vec<Contender>, Failur
     };
     let [soon, durable] = FLASH;
     let update = |_, _| post("/conditional/S0", "{\"delta\":1}");
-    Ok(vec![
+    let contenders = vec![
         contender(UPDATE, &world.floor, update).await?,
         contender("stockade, answered once Redis has it", &world.service, reserve(soon)).await?,
-        contender("stockade, answered once PostgreSQL has it", &world.durable, reserve(durable)).await?,
-    ])
+        contender("stockade, answered once PostgreSQL has it", &address, reserve(durable)).await?,
+    ];
+    Ok((contenders, part))
 }

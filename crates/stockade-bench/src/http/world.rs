@@ -21,44 +21,52 @@ pub(crate) const TASKS: u32 = 64;
 /// The service and the floors beneath it, over one PostgreSQL and one Redis.
 pub(crate) struct World {
     pub(super) service: String,
-    /// The service, with durable reservations.
-    pub(super) durable: String,
     pub(super) floor: String,
     /// The floor in a process that is otherwise that of the service.
     pub(super) within: String,
-    _parts: [Part; 4],
+    _parts: [Part; 3],
+    database: String,
+    redis: String,
 }
 
 impl World {
     /// Starts all on a database that holds the SKUs, and returns once they can answer.
     pub(crate) async fn start(redis: &RedisServer, postgres: &PostgresServer) -> Result<Self, Failure> {
-        let database = postgres.url();
+        let (database, redis_url) = (postgres.url(), redis.url());
         let pool = PgPoolOptions::new().max_connections(1).connect(&database).await?;
         fill(&pool, redis).await?;
         pool.close().await;
-        let settings = [
-            ("DATABASE_URL", database.as_str()),
-            ("REDIS_URL", &redis.url()),
-            ("LISTEN_ADDR", "127.0.0.1:0"),
-            ("OPS_ADDR", "127.0.0.1:0"),
-            ("CACHE_WARM_KEYS", "2000"),
-            // Connections wait while others have their turn.
-            ("HEADER_TIMEOUT", "10m"),
-        ];
-        let durable = [&settings[..], &[("FLASH_DURABLE", "on")]].concat();
-        let mut parts = [
-            Part::start("serve", &settings)?,
-            Part::start("serve", &durable)?,
-            Part::start("floor", &settings)?,
-            Part::start("within", &settings)?,
-        ];
-        let mut addresses = [const { String::new() }; 4];
+        let settings = settings(&database, &redis_url);
+        let mut parts =
+            [Part::start("serve", &settings)?, Part::start("floor", &settings)?, Part::start("within", &settings)?];
+        let mut addresses = [const { String::new() }; 3];
         for (part, address) in parts.iter_mut().zip(&mut addresses) {
             *address = part.says("listening on http://").await?;
         }
-        let [service, durable, floor, within] = addresses;
-        Ok(Self { service, durable, floor, within, _parts: parts })
+        let [service, floor, within] = addresses;
+        Ok(Self { service, floor, within, _parts: parts, database, redis: redis_url })
     }
+
+    /// One more service, with durable reservations, and its address. It would take part in the invalidations of the other
+    /// tables.
+    pub(super) async fn durable(&self) -> Result<(Part, String), Failure> {
+        let settings = [&settings(&self.database, &self.redis)[..], &[("FLASH_DURABLE", "on")]].concat();
+        let mut part = Part::start("serve", &settings)?;
+        let address = part.says("listening on http://").await?;
+        Ok((part, address))
+    }
+}
+
+fn settings<'a>(database: &'a str, redis: &'a str) -> [(&'static str, &'a str); 6] {
+    [
+        ("DATABASE_URL", database),
+        ("REDIS_URL", redis),
+        ("LISTEN_ADDR", "127.0.0.1:0"),
+        ("OPS_ADDR", "127.0.0.1:0"),
+        ("CACHE_WARM_KEYS", "2000"),
+        // Connections wait while others have their turn.
+        ("HEADER_TIMEOUT", "10m"),
+    ]
 }
 
 async fn fill(pool: &PgPool, redis: &RedisServer) -> Result<(), Failure> {

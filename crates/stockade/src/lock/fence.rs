@@ -53,7 +53,7 @@ impl Fence {
     /// Why the ownership ended, if it did; judged as by [`Fence::is_held`].
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
-        self.ownership.loss().or_else(|| self.ownership.is_given_back().then_some(LossReason::Released))
+        self.ownership.end()
     }
 
     /// Resolves when the ownership ends: when the store reports its loss, at the local end of the lease, even when the

@@ -30,8 +30,9 @@ pub enum FenceError {
     /// Another transaction holds the fence row and did not end within `lock_timeout`.
     #[error("another transaction holds the fence of this resource: nothing was applied, retry later")]
     Busy(#[source] sqlx::Error),
-    /// The ownership was lost before the transaction began: its lease ended by the local clock, or the store said so.
-    #[error("the lock was lost ({0}) before the transaction began: nothing was applied, acquire it again")]
+    /// The ownership ended before the transaction began: its lease ended by the local clock, the store said so, or its
+    /// guard gave it back.
+    #[error("the lock had ended ({0}) before the transaction began: nothing was applied, acquire it again")]
     Lost(LossReason),
     /// A shared ownership can't claim. Two readers are valid together, and so are two permits of a semaphore; a claim
     /// by one of them would refuse the other.

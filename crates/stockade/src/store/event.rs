@@ -48,7 +48,7 @@ impl Observer {
     /// A panic of the function ends here. It would end the task that renews all locks of the process.
     pub(super) fn tell(&self, event: &LockEvent<'_>) {
         if catch_unwind(AssertUnwindSafe(|| (self.0)(event))).is_err() {
-            tracing::error!(lock = %event.resource.escape_default(), "`on_event` panicked");
+            tracing::error!("`on_event` panicked");
         }
     }
 }

@@ -16,7 +16,7 @@ pub enum LossReason {
     StoreLostData,
     /// The ownership was handed over, and belongs to the process that adopts it.
     HandedOver,
-    /// Its guard gave it back. Only a [`Fence`](crate::Fence) can tell this, since it may outlive the guard.
+    /// Its guard gave it back. Only fences can tell this, since they may outlive their guard.
     Released,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Ownership {
     pub(crate) owner: Owner,
     /// Fences read the mode, too, since an exclusive ownership may have become shared.
     mode: AtomicU8,
-    /// Whether it was exclusive, and is shared.
+    /// Whether the store said that it shares what was exclusive.
     downgraded: AtomicBool,
     /// Set after the store was asked to change the mode, until it is known whether the store did.
     between_modes: AtomicBool,
@@ -146,9 +146,13 @@ impl Ownership {
         if self.mode() != mode {
             // Stored before the mode, so that a task that sees the new mode also sees the new time.
             self.since.fetch_max(Instant::now().as_nanos(), Ordering::AcqRel);
-            self.downgraded.store(mode == Mode::Read, Ordering::Release);
         }
         self.mode.store(mode as u8, Ordering::Release);
+    }
+
+    /// Records that the store shares what was exclusive.
+    pub(crate) fn downgraded(&self) {
+        self.downgraded.store(true, Ordering::Release);
     }
 
     pub(crate) fn was_downgraded(&self) -> bool {
@@ -187,6 +191,13 @@ impl Ownership {
         told.or_else(|| (Instant::now() >= self.deadline()).then_some(LossReason::Expired))
     }
 
+    /// Why it ended for its holder: as [`Ownership::loss`], and [`LossReason::Released`] once it was given back. What comes
+    /// after that changes nothing.
+    pub(crate) fn end(&self) -> Option<LossReason> {
+        let told = self.lost.get().copied();
+        told.or_else(|| if self.is_given_back() { Some(LossReason::Released) } else { self.loss() })
+    }
+
     /// The error for an operation that needed this ownership, after the ownership was lost.
     pub(crate) fn lost_error(&self) -> LockError {
         LockError::Lost { key: self.key.clone(), reason: self.loss().unwrap_or(LossReason::Stolen) }
@@ -196,7 +207,8 @@ impl Ownership {
     ///
     /// Losses are counted only here, so that each loss counts once, even if several tasks notice it.
     pub(crate) fn lose(&self, reason: LossReason) {
-        if self.lost.set(reason).is_err() {
+        // What is said of it after its release is no loss.
+        if self.is_given_back() || self.lost.set(reason).is_err() {
             return;
         }
         self.recall(Recall::Lost);

@@ -49,19 +49,22 @@ impl MultiFence {
         self.fences.iter().find(|fence| fence.key() == key)
     }
 
-    /// Whether the holder may still believe in all leases, by the local clock and without asking the store.
+    /// Whether the guard has all locks and may still believe in their leases, by the local clock and without asking the
+    /// store.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.loss().is_none()
     }
 
-    /// The first known loss among them; judged as by [`MultiFence::is_held`].
+    /// The first known loss among them, or [`LossReason::Released`] if there is none but the guard gave them back; judged
+    /// as by [`MultiFence::is_held`].
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
-        self.fences.iter().find_map(Fence::loss)
+        let ends = || self.fences.iter().filter_map(Fence::loss);
+        ends().find(|reason| *reason != LossReason::Released).or_else(|| ends().next())
     }
 
-    /// Resolves when the first of them is lost, as [`Fence::lost`] does for one. Cancel safe.
+    /// Resolves when the first of them is lost or given back, as [`Fence::lost`] does for one. Cancel safe.
     pub async fn lost(&self) -> LossReason {
         if self.fences.is_empty() {
             return pending().await;
@@ -70,7 +73,7 @@ impl MultiFence {
         reason
     }
 
-    /// How long the holder may still believe in all of them; zero if one is lost.
+    /// How long the holder may still believe in all of them; zero if one is lost or given back.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.fences.iter().map(Fence::remaining).min().unwrap_or_default()

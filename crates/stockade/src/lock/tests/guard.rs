@@ -209,25 +209,33 @@ async fn a_downgraded_guard_keeps_writers_out_as_a_reader_since_it_is_one() {
 #[tokio::test]
 async fn a_fence_knows_that_its_guard_gave_the_lock_back() {
     let locks = Locks::memory();
-    for delegate in [false, true] {
-        let request = locks.read(&Sku("1"));
-        let guard = if delegate { request.delegate() } else { request }.acquire().await.unwrap();
-        let (fence, asked) = (guard.fence().clone(), guard.fence().clone());
-        assert!(fence.is_held());
-        let mut told = tokio::task::JoinSet::new();
-        told.spawn(async move { asked.lost().await });
-        // It waits by then.
-        tokio::task::yield_now().await;
-        drop(guard);
-        assert_eq!((fence.is_held(), fence.loss()), (false, Some(LossReason::Released)));
-        assert_eq!((fence.remaining(), fence.lost().await), (Duration::ZERO, LossReason::Released));
-        let told = tokio::time::timeout(Duration::from_secs(5), told.join_next())
-            .await
-            .expect("not before the end of the lease");
-        assert_eq!(told.unwrap().unwrap(), LossReason::Released);
-    }
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    let (fence, asked) = (guard.fence(), guard.fence());
+    assert!(fence.is_held());
+    let mut told = tokio::task::JoinSet::new();
+    told.spawn(async move { asked.lost().await });
+    // It waits by then.
+    tokio::task::yield_now().await;
+    drop(guard);
+    assert_eq!((fence.is_held(), fence.loss()), (false, Some(LossReason::Released)));
+    assert_eq!((fence.remaining(), fence.lost().await), (Duration::ZERO, LossReason::Released));
+    let told = tokio::time::timeout(Duration::from_secs(5), told.join_next()).await.expect("not before its lease ends");
+    assert_eq!(told.unwrap().unwrap(), LossReason::Released);
+    // Its lease would be over, and the store says that it does not know it.
+    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
+    let fence = guard.fence();
+    drop(guard);
+    until("the lease is over", async || fence.ownership.loss() == Some(LossReason::Expired)).await;
+    fence.ownership.lose(LossReason::Stolen);
+    assert_eq!(fence.loss(), Some(LossReason::Released));
+
     let several = locks.write_all(&[Sku("1"), Sku("2")]).acquire().await.unwrap();
     let fences = several.fences();
     drop(several);
     assert_eq!((fences.is_held(), fences.loss()), (false, Some(LossReason::Released)));
+    let several = locks.write_all(&[Sku("1"), Sku("2")]).acquire().await.unwrap();
+    let fences = several.fences();
+    locks.force_release("stock:2", Force::Now).await.unwrap();
+    drop(several);
+    assert_eq!(fences.loss(), Some(LossReason::Forced));
 }

@@ -1,7 +1,7 @@
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::support::{LEASE, SHORT, Sku, until};
-use crate::lock::{Force, Locks};
+use crate::lock::{Force, Locks, LossReason};
 
 /// The value of a line of the exposition.
 fn value(handle: &PrometheusHandle, line: &str) -> Option<String> {
@@ -101,7 +101,7 @@ async fn each_loss_is_counted_once_by_its_reason() {
     released.release().await.unwrap();
     forced.lost().await;
     limited.lost().await;
-    after.lost().await;
+    after.ownership.lose(LossReason::Expired);
     until("expired", async || lost("expired").is_some()).await;
     drop((forced, limited));
 

@@ -33,13 +33,14 @@ impl Fence {
     /// neither may claim, and without a claim nothing guards a write. A permit of a semaphore is refused: it limits how
     /// many work at once, not what they see.
     ///
+    /// A statement that writes in the transaction of a shared ownership fails (SQLSTATE 25006).
+    ///
     /// Acquire the lock first and call this then, so that no database connection is held while you wait for the lock.
     /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///
-    /// [`FenceError`]; for a permit always [`FenceError::Shared`]. Under a shared lock the transaction only reads: a
-    /// statement in it that writes fails (SQLSTATE 25006). Nothing was applied. If the claim is refused
+    /// [`FenceError`]; for a permit always [`FenceError::Shared`]. Nothing was applied. If the claim is refused
     /// although the guard is still live by its own clock, the call first raises the lock store's tokens above the
     /// fence, within one command time-out. The next acquire is then not refused again.
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {

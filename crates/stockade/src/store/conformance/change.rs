@@ -17,8 +17,7 @@ async fn downgrade(fixture: &Fixture, n: usize, ownership: &Arc<Ownership>) -> R
 /// Hands over as a guard does. This process renews the ownership no more.
 fn hand_over(fixture: &Fixture, n: usize, ownership: &Arc<Ownership>) -> Handed {
     let handed = fixture.store(n).hand_over(ownership).expect("not handed over");
-    ownership.give_back();
-    ownership.lose(LossReason::HandedOver);
+    ownership.hand_over();
     handed
 }
 

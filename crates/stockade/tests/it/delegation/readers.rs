@@ -53,7 +53,8 @@ async fn a_fence_that_outlives_its_guard_comes_to_an_end() {
     let (fence, stays) = (guard.fence(), read(&locks, "1").await);
     drop(guard);
     let lost = tokio::time::timeout(LIMIT, fence.lost()).await.unwrap();
-    assert_eq!((lost, stays.loss()), (LossReason::Expired, None));
+    assert_eq!((lost, stays.loss()), (LossReason::Released, None));
+    assert_eq!((fence.is_held(), stays.is_held()), (false, true));
     drop(stays);
     world.end().await;
 }

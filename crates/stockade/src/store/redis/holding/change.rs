@@ -71,6 +71,7 @@ impl Inner {
         match renewed {
             Renewed::Extended { .. } => {
                 ownership.extend(believed(sent, ownership.lease));
+                ownership.downgraded();
                 self.held.confirmed(&ownership.owner, run);
             }
             // A forced release lets its lease run out.

@@ -117,7 +117,10 @@ impl Inner {
         match renewed {
             Renewed::Extended { wanted, .. } => {
                 ownership.extend(believed(sent, ownership.lease));
-                self.held.confirmed(&ownership.owner, run);
+                // Of what was downgraded it does not say whether the run knows that: see `verify`.
+                if !ownership.was_downgraded() {
+                    self.held.confirmed(&ownership.owner, run);
+                }
                 if wanted {
                     ownership.recall(Recall::Wanted);
                 }

@@ -108,7 +108,6 @@ impl HeldTable {
         let held = self.held.lock().remove(&ownership.owner);
         let reason = match held {
             Some(held) if held.run != run => LossReason::StoreLostData,
-            // `None` if the ownership was released meanwhile. Then nobody reads the reason.
             _ => ownership.loss().unwrap_or(LossReason::Stolen),
         };
         ownership.lose(reason);

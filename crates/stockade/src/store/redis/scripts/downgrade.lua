@@ -1,5 +1,5 @@
 -- Makes the exclusive holder a reader with the same token and a new lease, and grants to the readers at the head.
--- KEYS: L F Q W M, see common.lua. ARGV: owner, pack = `grant skip channel` as for acquire.lua, lease in ms,
+-- KEYS: L F Q W M Z, see names.lua. ARGV: owner, pack = `grant skip channel` as for acquire.lua, lease in ms,
 -- token.
 -- Reply, with `now` in µs:
 --   `1 now`: the owner is a reader, perhaps from an earlier call

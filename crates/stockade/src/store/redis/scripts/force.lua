@@ -1,5 +1,5 @@
 -- Takes the resource from its holders and serves the queue. Deletes foreign values under the keys.
--- KEYS: L F Q W M, see common.lua.
+-- KEYS: L F Q W M Z, see names.lua.
 -- ARGV: `now`, or `after_leases` to let shared holders keep the rest of their leases; pack = `grant skip channel` as
 --   for acquire.lua.
 -- Reply: how many holders lost the resource or may no longer renew, and a token above theirs.

@@ -1,5 +1,5 @@
 -- Reads the holders and the queue of a resource. Changes nothing, not even leases that are over.
--- KEYS: L F Q W M, see common.lua. ARGV: none.
+-- KEYS: L F Q W M Z, see names.lua. ARGV: none.
 -- Reply: now in µs, L or an empty string, the records of M, `place record` of the first 100 waiters, the length of the
 --   queue.
 local time = redis.call('TIME')

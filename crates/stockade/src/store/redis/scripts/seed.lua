@@ -6,8 +6,9 @@ if not floor then
   return { err = 'FOREIGN the key of the token floor holds what is no number' }
 end
 if token > floor and token < 9007199254740992 then
-  -- The first write takes no memory, so that a server over its memory limit lets the next one pass.
-  redis.call('DEL', KEYS[1])
+  -- The first write takes no memory, so that a server over its memory limit lets the next one pass. It must not remove
+  -- the key: while its slot migrates, the server would refuse the next one.
+  redis.call('PERSIST', KEYS[1])
   redis.call('SET', KEYS[1], string.format('%.0f', token))
   floor = token
 end
