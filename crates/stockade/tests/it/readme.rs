@@ -65,7 +65,7 @@ fn the_guide_names_the_versions_of_the_crates_in_the_interface() {
     let table = guide.split("\n# Versions of other crates\n").nth(1).unwrap();
     let rows = table.lines().filter_map(|row| row.strip_prefix("| `")?.split_once("` | "));
     let named: Vec<_> = rows.filter_map(|(name, rest)| Some((name, rest.split_once(" | ")?.0))).collect();
-    assert_eq!(named.len(), 8, "{named:?}");
+    assert_eq!(named.len(), 10, "{named:?}");
     for (name, version) in named {
         let line = manifest.lines().find_map(|line| line.strip_prefix(&format!("{name} = "))).unwrap();
         let required = line.split('"').nth(1).unwrap();
