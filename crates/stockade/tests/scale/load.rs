@@ -7,7 +7,7 @@ use std::{
 use futures_util::future::join_all;
 use stockade::{
     Locks, Redis,
-    lock::{Fence, Guard, Released},
+    lock::{Fence, Guard, LossReason, Released},
 };
 use tokio::{
     sync::watch,
@@ -170,7 +170,8 @@ impl Load {
                 Place::Elsewhere => &mut fate.elsewhere,
             };
             *held += 1;
-            *lost += usize::from(fence.loss().is_some());
+            // Some have been given back since.
+            *lost += usize::from(fence.loss().is_some_and(|reason| reason != LossReason::Released));
         }
         fate
     }
