@@ -183,8 +183,8 @@ impl Flash {
         self.0.counter.reserve(sku, sale, asked).await.inspect_err(|error| self.name(error))
     }
 
-    /// Names in the log why Redis refuses reservations: no memory, for instance, of which the keeper, whose commands
-    /// need none, does not hear. The keeper names a value of another program, for each sale.
+    /// Says in the log why Redis refuses reservations. The commands of the keeper need no memory, so it does not learn
+    /// that Redis has none left. A value of another program is named by the keeper.
     fn name(&self, error: &FlashError) {
         if let FlashError::Counter(error @ LinkError::Refused(cause)) = error
             && cause.code() != Some("WRONGTYPE")

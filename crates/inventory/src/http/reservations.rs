@@ -135,7 +135,8 @@ pub(super) async fn reserve(
         Ok(Answer::Reserved(one)) => made(&app, &sku, &asked, &one, false).await,
         Ok(Answer::Known(one)) => made(&app, &sku, &asked, &one, true).await,
         Ok(Answer::Ended) => Err(ProblemType::SaleClosed.into()),
-        // A request without a key repeats none. Most buyers send no key, and after the end of a sale they all come here.
+        // A request without a key repeats none. Most buyers send no key, and after the end of a sale they all come
+        // here.
         Ok(Answer::Closed(_)) if key.is_none() => Err(ProblemType::SaleClosed.into()),
         Ok(Answer::Unsettled) if key.is_none() && app.flash.knows_open(&sku) => Err(ProblemType::LoadShed.into()),
         Ok(Answer::Closed(sale)) => look_back(&app, &sku, &asked, key.is_some(), Some(sale)).await,

@@ -47,8 +47,8 @@ impl World {
         Ok(Self { service, floor, within, _parts: parts, database, redis: redis_url })
     }
 
-    /// One more service, with durable reservations, and its address. It would take part in the invalidations of the other
-    /// tables.
+    /// One more service, with durable reservations, and its address. It would take part in the invalidations of the
+    /// other tables.
     pub(super) async fn durable(&self) -> Result<(Part, String), Failure> {
         let settings = [&settings(&self.database, &self.redis)[..], &[("FLASH_DURABLE", "on")]].concat();
         let mut part = Part::start("serve", &settings)?;

@@ -50,9 +50,8 @@ impl Timeouts {
     }
 }
 
-/// Puts the time-outs on every connection made with these options, above those that `?options=` of a URL sets. They also
-/// end a migration that runs on such a
-/// connection: run long ones on a connection of their own.
+/// Puts the time-outs on every connection made with these options, above those that `?options=` of a URL sets. They
+/// also end a migration that runs on such a connection: run long ones on a connection of their own.
 ///
 /// The time to get a connection is a setting of the pool: `PgPoolOptions::acquire_timeout`. Its default of 30 s is also
 /// the longest hold of a `RouteLock`. With it, requests to a stopped Postgres are

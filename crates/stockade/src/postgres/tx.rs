@@ -141,8 +141,8 @@ impl Tx {
     /// Adds the id of a row that this transaction creates to a filter, before COMMIT. Without this call a read of the
     /// new row may be answered as absent.
     ///
-    /// A key that can't be encoded, or is of another kind than the keys of the filter, makes the commit fail. If the filter does not confirm, the commit fails with
-    /// [`CommitError::Announce`].
+    /// A key that can't be encoded, or is of another kind than the keys of the filter, makes the commit fail. If the
+    /// filter does not confirm, the commit fails with [`CommitError::Announce`].
     pub fn add<K: Resource>(&mut self, filter: &Bloom, key: &K) {
         match filter.key_of(key) {
             Ok(key) => self.ids.push((filter.clone(), key)),

@@ -191,8 +191,8 @@ impl Ownership {
         told.or_else(|| (Instant::now() >= self.deadline()).then_some(LossReason::Expired))
     }
 
-    /// Why it ended for its holder: as [`Ownership::loss`], and [`LossReason::Released`] once it was given back. What comes
-    /// after that changes nothing.
+    /// Why it ended for its holder: as [`Ownership::loss`], and [`LossReason::Released`] once it was given back. What
+    /// comes after that changes nothing.
     pub(crate) fn end(&self) -> Option<LossReason> {
         let told = self.lost.get().copied();
         told.or_else(|| if self.is_given_back() { Some(LossReason::Released) } else { self.loss() })

@@ -83,8 +83,8 @@ impl Bloom {
         Ok(Self { shared, _owner: Arc::new((stop.drop_guard(), claim)) })
     }
 
-    /// Whether the key may exist. Also `true` if the filter can't tell: because it is not complete, does not answer, its
-    /// server rejects writes, or the key is of another kind than its own.
+    /// Whether the key may exist. Also `true` if the filter can't tell: because it is not complete, does not answer,
+    /// its server rejects writes, or the key is of another kind than its own.
     pub async fn may_hold<K: Resource + Sync + ?Sized>(&self, key: &K) -> bool {
         match self.key_of(key) {
             Ok(key) => self.may_hold_each(&[&key], false).await.first().copied().unwrap_or(true),
@@ -121,8 +121,8 @@ impl Bloom {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`], also for keys of another kind. [`CacheError::Filter`] if Redis did not confirm it: then the rows must not commit, or
-    /// reads of them could be answered as absent.
+    /// [`CacheError::Key`], also for keys of another kind. [`CacheError::Filter`] if Redis did not confirm it: then the
+    /// rows must not commit, or reads of them could be answered as absent.
     pub async fn add<K: Resource + Sync>(&self, keys: &[K]) -> Result<(), CacheError> {
         let keys: Vec<Key> = keys.iter().map(|key| self.key_of(key)).collect::<Result<_, _>>()?;
         self.add_keys(&keys).await

@@ -262,9 +262,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// How several values are loaded at once, for [`Cache::get_many`](crate::Cache::get_many). The loader returns pairs
     /// of key and value, with the keys as it gets them; a key that it leaves out has no row. If it leaves one out and
     /// gives another that nobody asked for, as a database does that compares without regard to case, the load has
-    /// failed. The rules of [`CacheBuilder::loader`] hold here too, and that loader is still needed, for one key alone: if
-    /// a load of several keys fails, or a key failed lately, each key is loaded by itself, so that a faulty row does not
-    /// fail others. Default: one load for each key.
+    /// failed. The rules of [`CacheBuilder::loader`] hold here too, and that loader is still needed, for one key alone:
+    /// if a load of several keys fails, or a key failed lately, each key is loaded by itself, so that a faulty row does
+    /// not fail others. Default: one load for each key.
     pub fn batch_loader<F, Fut, L, E>(self, load: F) -> Self
     where
         F: Fn(Vec<K>) -> Fut + Send + Sync + 'static,

@@ -226,8 +226,8 @@ impl std::fmt::Display for Chain<'_> {
     }
 }
 
-/// The rows by the names of their keys. A row under another key than it was asked for is not absent, so there must not be
-/// one in place of a row that is left out.
+/// The rows by the names of their keys. A row under another key than it was asked for is not absent, so there must not
+/// be one in place of a row that is left out.
 fn named<K: Resource, V>(asked: &[Key], rows: Vec<(K, Loaded<V>)>) -> Result<HashMap<Key, Loaded<V>>, LoadError> {
     let mut loaded = HashMap::with_capacity(rows.len());
     let mut others = false;

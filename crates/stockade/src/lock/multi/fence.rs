@@ -56,8 +56,8 @@ impl MultiFence {
         self.loss().is_none()
     }
 
-    /// The first known loss among them, or [`LossReason::Released`] if there is none but the guard gave them back; judged
-    /// as by [`MultiFence::is_held`].
+    /// The first known loss among them, or [`LossReason::Released`] if there is none but the guard gave them back;
+    /// judged as by [`MultiFence::is_held`].
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
         let ends = || self.fences.iter().filter_map(Fence::loss);

@@ -1,13 +1,14 @@
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use axum::{
     Router,
-    http::{Method, StatusCode},
+    extract::FromRequestParts,
+    http::{Method, StatusCode, request::Parts},
     routing::post,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use stockade::{Fence, Locks, resource::Key, route_lock::RouteLock};
+use stockade::{Fence, Locks, Resource, resource::Key, route_lock::RouteLock};
 
 use super::support::{Sku, request, send};
 
@@ -144,4 +145,25 @@ async fn a_thousand_random_values_have_a_thousand_keys() {
         let before = seen.insert(answer.text().to_owned(), pair.clone());
         assert!(before.as_ref().is_none_or(|before| *before == pair), "{before:?} and {pair:?} share a key");
     }
+}
+
+#[test]
+#[should_panic(expected = "`Stock` is not a name")]
+fn a_kind_that_no_request_could_be_locked_by_is_refused_at_the_start() {
+    struct Loud;
+    impl Resource for Loud {
+        const KIND: &'static str = "Stock";
+
+        fn id(&self) -> Cow<'_, str> {
+            "1".into()
+        }
+    }
+    impl<S: Sync> FromRequestParts<S> for Loud {
+        type Rejection = StatusCode;
+
+        async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, StatusCode> {
+            Ok(Self)
+        }
+    }
+    drop(RouteLock::by::<Loud>(&Locks::memory()));
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     lock::Locks,
-    redis::Redis,
+    redis::{Redis, Run},
     store::{Attempt, Force, LockError, LockStore, Mode, Released, redis::commands::calls::GRANT},
 };
 
@@ -84,6 +84,28 @@ async fn a_lock_that_was_just_handed_off_is_handed_over_for_a_whole_lease() {
     other.release(&adopted).await.unwrap();
     drop(granted);
     world.end_behind(proxy).await;
+}
+
+/// A renewal finds the owner and its token, whether or not the server knows of the downgrade.
+#[tokio::test]
+async fn only_another_downgrade_confirms_a_downgrade_on_a_new_run() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let held =
+        [store.acquire(write(&key("kept"))).await.unwrap(), store.acquire(write(&key("downgraded"))).await.unwrap()];
+    store.downgrade(&held[1]).await.unwrap();
+    for held in &held {
+        store.inner.held.confirmed(&held.owner, Run { server: u32::MAX, number: 0 });
+    }
+    store.renew(&held).await.unwrap();
+    let unsure = || store.inner.held.unsure(&store.inner.shards, &server(&store));
+    assert_eq!(unsure().iter().map(|held| &held.owner).collect::<Vec<_>>(), [&held[1].owner]);
+    store.downgrade(&held[1]).await.unwrap();
+    assert!(unsure().is_empty());
+    for held in &held {
+        store.release(held).await.unwrap();
+    }
+    world.end().await;
 }
 
 #[tokio::test]

@@ -3,9 +3,12 @@ use std::{slice, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Cluster, granted, key_on, keys_on, neighbour, waiting};
-use crate::store::{
-    Attempt, LockError, LockStore, Recall, Released, Unavailable,
-    redis::tests::{LIMIT, read, until, until_waiting, write, yielding},
+use crate::{
+    redis::eventually,
+    store::{
+        Attempt, LockError, LockStore, Recall, Released, Token, Unavailable,
+        redis::tests::{LIMIT, read, until, until_waiting, write, yielding},
+    },
 };
 
 #[tokio::test]
@@ -88,8 +91,8 @@ async fn who_holds_or_waits_outlasts_the_migration_of_the_slot() {
     cluster.end().await;
 }
 
-/// All keys of the resource exist, so the server of a migrating slot begins a script about them, unless the script names
-/// a key that does not.
+/// All keys of the resource exist, so the server of a migrating slot begins a script about them, unless the script
+/// names a key that does not.
 #[tokio::test]
 async fn no_script_ends_half_way_while_a_slot_migrates() {
     let cluster = Cluster::start().await;
@@ -113,6 +116,26 @@ async fn no_script_ends_half_way_while_a_slot_migrates() {
     cluster.nodes.finish_migration(slot).await.unwrap();
     let held = granted(waiter).await;
     assert_eq!(living.release(&held).await.unwrap(), Released::Released);
+    cluster.end().await;
+}
+
+#[tokio::test]
+async fn a_seed_while_a_slot_migrates_loses_no_floor() {
+    let cluster = Cluster::start().await;
+    let store = cluster.store().await;
+    let key = key_on(0);
+    let held = store.acquire(write(&key)).await.unwrap();
+    cluster.nodes.begin_migration(key.bucket().slot(), cluster.primary(1)).await.unwrap();
+    let higher = Token::new(held.token.get() + 60_000_000).unwrap();
+    store.seed(&key, higher).await.unwrap();
+    let floor = cluster.primary(0).command(&["GET", &store.inner.keys.floor(key.bucket())]).await.unwrap();
+    assert_eq!(floor, higher.to_string());
+    cluster.nodes.move_keys(key.bucket().slot()).await.unwrap();
+    cluster.nodes.finish_migration(key.bucket().slot()).await.unwrap();
+    eventually("released", async || store.release(&held).await.is_ok()).await;
+    let next = store.acquire(write(&key)).await.unwrap();
+    assert!(next.token > higher);
+    store.release(&next).await.unwrap();
     cluster.end().await;
 }
 
