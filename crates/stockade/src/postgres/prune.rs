@@ -64,11 +64,13 @@ pub async fn prune_floor(pool: &PgPool, age: Duration) -> Result<Token, FenceErr
 pub async fn prune_rows(pool: &PgPool) -> Result<Pruned, FenceError> {
     const SETTLED: &str = "select token from stockade.fence_floor
         where settled_at <= clock_timestamp() - make_interval(secs => $1)";
-    // There is no index by token, which each claim would have to change. So it walks through the primary key.
+    // There is no index by token, which each claim would have to change. So it walks through the primary key. Only with
+    // its own bounds is the deletion sure to read no more than the page.
     const DELETE: &str = "with page as materialized (
             select resource from stockade.fence where resource > $2 order by resource limit $3
         ), gone as (
-            delete from stockade.fence where token <= $1 and resource in (
+            delete from stockade.fence
+            where resource > $2 and resource <= (select max(resource) from page) and token <= $1 and resource in (
                 select resource from stockade.fence
                 where resource > $2 and resource <= (select max(resource) from page) and token <= $1
                 for update skip locked)

@@ -70,6 +70,32 @@ async fn many_rows_go_in_batches_and_one_that_is_being_claimed_stays() {
 }
 
 #[tokio::test]
+async fn a_batch_reads_only_its_own_rows() {
+    const READ: &str = "select seq_tup_read from pg_stat_user_tables where relname = 'fence'";
+    let (_server, pool) = database().await;
+    sqlx::raw_sql(
+        "insert into stockade.fence select 'stock:' || n, n, 'old' from generate_series(1, 100000) as n;
+        analyze stockade.fence",
+    )
+    .execute(&pool)
+    .await
+    .unwrap();
+    prune_floor(&pool, Duration::from_secs(3600)).await.unwrap();
+    sqlx::query("update stockade.fence_floor set settled_at = settled_at - interval '61 s'")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let read = async || -> i64 {
+        sqlx::raw_sql("select pg_stat_force_next_flush()").execute(&pool).await.unwrap();
+        sqlx::query_scalar(READ).fetch_one(&pool).await.unwrap()
+    };
+    let before = read().await;
+    assert_eq!(prune_rows(&pool).await.unwrap(), Pruned::Rows(100_000));
+    let read = read().await - before;
+    assert!(read < 100_000, "{read} rows were read one after the other to delete 100,000 in ten batches");
+}
+
+#[tokio::test]
 async fn the_floor_never_falls_and_an_unchanged_floor_stays_settled() {
     let (_server, pool) = database().await;
     let high = prune_floor(&pool, Duration::from_secs(60)).await.unwrap();
