@@ -247,14 +247,24 @@ pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<bool, sq
 
 /// The age in seconds of the oldest row that is not applied; zero if all are. If the server's clock was set back, how
 /// far it was. It looks at two rows of each cache, since very many may wait for a cache that nobody relays.
-pub(super) async fn lag(executor: impl PgExecutor<'_>, caches: &[&'static str]) -> Result<f64, sqlx::Error> {
-    const SQL: &str = "select coalesce(max(abs(extract(epoch from clock_timestamp() - created_at))), 0)::float8
+///
+/// Only at rows made after `since`, in seconds of the server's clock. The second answer is the `since` of the next
+/// look: a minute before the oldest row, or before now. While a long transaction such as that of a backup runs, the
+/// server keeps the index entries of all rows that were applied meanwhile, and a look from the beginning reads them
+/// all. A row whose transaction took longer than a minute is found only by such a look.
+pub(super) async fn lag(
+    executor: impl PgExecutor<'_>,
+    caches: &[&'static str],
+    since: f64,
+) -> Result<(f64, f64), sqlx::Error> {
+    const SQL: &str = "select coalesce(max(abs(extract(epoch from clock_timestamp() - created_at))), 0)::float8,
+            extract(epoch from least(min(created_at), clock_timestamp()))::float8 - 60
         from unnest($1::text[]) wanted cross join lateral (
             (select created_at from stockade.outbox where applied_at is null and cache = wanted
-                order by created_at limit 1)
+                and created_at >= to_timestamp($2) order by created_at limit 1)
             union all
             (select created_at from stockade.outbox where applied_at is null and cache = wanted
-                order by created_at desc limit 1)
+                and created_at >= to_timestamp($2) order by created_at desc limit 1)
         ) ends";
-    sqlx::query_scalar(SQL).bind(caches).fetch_one(executor).await
+    sqlx::query_as(SQL).bind(caches).bind(since).fetch_one(executor).await
 }

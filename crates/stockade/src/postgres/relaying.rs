@@ -24,8 +24,8 @@ const ROUND_LIMIT: Duration = Duration::from_secs(30);
 const REPLAY_SHARE: Duration = Duration::from_secs(5);
 /// How often the relay looks for intents whose writer died.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Old rows are deleted once in so many rounds.
-const DELETE_EVERY: u32 = 40;
+/// One in so many rounds deletes old rows, and looks for waiting ones from the beginning of the outbox.
+const FULL_EVERY: u32 = 40;
 /// How many batches of old rows one round deletes at most. Of a strict cache, each commit leaves rows to delete.
 const DELETE_BATCHES: usize = 20;
 
@@ -63,10 +63,11 @@ impl Worker {
         let mut rounds = 0_u32;
         // Whether it was logged that a round was cut off.
         let mut told = false;
+        let mut since = 0.0;
         // One for each cache.
         let mut vouching: Vec<_> = self.caches.iter().map(|_| None).collect();
         loop {
-            let round = self.round(rounds.is_multiple_of(DELETE_EVERY), &mut vouching);
+            let round = self.round(rounds.is_multiple_of(FULL_EVERY), &mut since, &mut vouching);
             let round = tokio::time::timeout(self.round_limit, round);
             let pause = match stop.run_until_cancelled(round).await {
                 None => break,
@@ -108,16 +109,20 @@ impl Worker {
     }
 
     /// One round. Returns whether more rows are waiting. Dropping the future is harmless: its rows are unlocked.
-    async fn round(&self, delete: bool, vouching: &mut [Option<Vouching>]) -> Result<bool, RelayError> {
+    async fn round(&self, full: bool, since: &mut f64, vouching: &mut [Option<Vouching>]) -> Result<bool, RelayError> {
         if let Err(error) = self.presence.say(&self.pool, &self.names).await {
             tracing::debug!(%error, "others may not know that a relay runs");
         }
         self.mark_flushed().await.map_err(RelayError::Sqlx)?;
-        let lag = outbox::lag(&self.pool, &self.names).await.map_err(RelayError::Sqlx)?;
+        if full {
+            *since = 0.0;
+        }
+        let lag;
+        (lag, *since) = outbox::lag(&self.pool, &self.names, *since).await.map_err(RelayError::Sqlx)?;
         metrics::gauge(metrics::OUTBOX_LAG, &[], lag);
         let applied = if lag >= GRACE.as_secs_f64() { self.apply_pending().await } else { Ok(false) };
         self.refusals.count(&self.pool, &self.names, lag >= GRACE.as_secs_f64()).await.map_err(RelayError::Sqlx)?;
-        if delete {
+        if full {
             self.delete_old().await.map_err(RelayError::Sqlx)?;
         }
         // A cache that takes no invalidations must not delay the vouching for other caches.
@@ -173,9 +178,14 @@ impl Worker {
     }
 
     /// Marks the rows that transactions of this process have applied themselves.
-    async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
-        for ids in self.state.take_flushed().chunks(BATCH.into()) {
-            outbox::mark(&self.pool, ids).await?;
+    pub(super) async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
+        let flushed = self.state.take_flushed();
+        for (ids, begin) in flushed.chunks(BATCH.into()).zip((0..).step_by(BATCH.into())) {
+            if let Err(error) = outbox::mark(&self.pool, ids).await {
+                // Else a relay would make these invalidations again, and the values would be loaded again.
+                self.state.flushed(&flushed[begin..]);
+                return Err(error);
+            }
         }
         Ok(())
     }

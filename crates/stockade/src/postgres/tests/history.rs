@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use sqlx::PgConnection;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::postgres::{FenceError, SCHEMA_VERSION, outbox};
+use crate::postgres::{FenceError, SCHEMA_VERSION, outbox, registry::PoolState, relaying::Worker};
 
 /// Rows of the cache `stock`, old enough for a relay; their ids.
 async fn pending(pool: &PgPool, resources: impl Iterator<Item = String>) -> Vec<i64> {
@@ -169,13 +170,67 @@ async fn a_relay_reads_no_row_of_a_cache_that_nobody_relays() {
     let mut tx = pool.begin().await.unwrap();
     // As the server plans a statement that it has been sent often.
     sqlx::raw_sql("set local plan_cache_mode = force_generic_plan").execute(&mut *tx).await.unwrap();
-    assert!(outbox::lag(&mut *tx, &["stock", "empty"]).await.unwrap() > 3_500.0);
-    assert_eq!(outbox::lag(&mut *tx, &["empty"]).await.unwrap().to_bits(), 0);
+    assert!(outbox::lag(&mut *tx, &["stock", "empty"], 0.0).await.unwrap().0 > 3_500.0);
+    assert_eq!(outbox::lag(&mut *tx, &["empty"], 0.0).await.unwrap().0.to_bits(), 0);
     assert_eq!(outbox::claim(&mut tx, "stock", Duration::ZERO, 5).await.unwrap().len(), 3);
     assert!(outbox::waits(&mut *tx, "stock", i64::MAX).await.unwrap());
     assert_eq!(outbox::refused(&mut *tx, "stock").await.unwrap(), 0);
     let read: i64 = sqlx::query_scalar(READ).fetch_one(&mut *tx).await.unwrap();
     assert!(read < 20, "{read} rows were read to find three");
+}
+
+/// How many entries of the index of waiting rows were read so far.
+async fn looked_at(connection: &mut PgConnection) -> i64 {
+    const READ: &str = "select idx_tup_read from pg_stat_user_indexes where indexrelname = 'outbox_waiting'";
+    sqlx::raw_sql("select pg_stat_force_next_flush()").execute(&mut *connection).await.unwrap();
+    sqlx::query_scalar(READ).fetch_one(connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_look_at_the_waiting_rows_passes_over_what_was_applied_during_a_backup() {
+    const APPLIED: &str = "insert into stockade.outbox (cache, resource, created_at)
+        select 'stock', 'x:' || n, clock_timestamp() - interval '2 min' from generate_series(1, 5000) n;
+        update stockade.outbox set applied_at = clock_timestamp();
+        analyze stockade.outbox";
+    let (_server, pool) = database().await;
+    let mut backup = pool.begin().await.unwrap();
+    sqlx::raw_sql("set transaction isolation level repeatable read; select from stockade.outbox")
+        .execute(&mut *backup)
+        .await
+        .unwrap();
+    sqlx::raw_sql(APPLIED).execute(&pool).await.unwrap();
+    let ids = pending(&pool, numbered(1)).await;
+    let mut connection = pool.acquire().await.unwrap();
+    sqlx::raw_sql("set enable_seqscan = off").execute(&mut *connection).await.unwrap();
+    let before = looked_at(&mut connection).await;
+    let (lag, since) = outbox::lag(&mut *connection, &["stock"], 0.0).await.unwrap();
+    let first = looked_at(&mut connection).await;
+    assert!(first - before > 5_000 && lag >= 5.0, "{before} {first} {lag}");
+    let (same, again) = outbox::lag(&mut *connection, &["stock"], since).await.unwrap();
+    let second = looked_at(&mut connection).await;
+    assert!(
+        second - first < 10 && same >= lag && (again - since).abs() < 1e-3,
+        "{first} {second} {same} {again} {since}"
+    );
+    outbox::mark(&mut *connection, &ids).await.unwrap();
+    let (none, later) = outbox::lag(&mut *connection, &["stock"], since).await.unwrap();
+    assert!(none.to_bits() == 0 && later > since, "{none} {later} {since}");
+}
+
+#[tokio::test]
+async fn rows_that_could_not_be_marked_are_marked_later() {
+    let (_server, pool) = database().await;
+    let (_recorder, cache) = Recorder::new();
+    let worker = Worker::new(pool.clone(), vec![cache]);
+    let ids = pending(&pool, numbered(300)).await;
+    PoolState::of(&pool).flushed(&ids);
+    let mut holder = pool.begin().await.unwrap();
+    sqlx::query("lock table stockade.outbox in exclusive mode").execute(&mut *holder).await.unwrap();
+    let refused = worker.mark_flushed().await.unwrap_err();
+    assert!(refused.to_string().contains("lock timeout"), "{refused}");
+    holder.rollback().await.unwrap();
+    worker.mark_flushed().await.unwrap();
+    assert!(!outbox::waits(&pool, "stock", i64::MAX).await.unwrap());
 }
 
 #[tokio::test]
