@@ -10,7 +10,7 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
-    Result,
+    Error, Result,
     account::Account,
     child::{Child, Launch},
     pg_template,
@@ -202,5 +202,18 @@ impl PostgresServer {
     /// When it can't be killed or started.
     pub async fn restart(&self) -> Result<()> {
         self.process.restart(self.spawn()).await
+    }
+
+    /// [`PostgresServer::restart`] as a standby, which takes no writes. It follows no primary.
+    ///
+    /// # Errors
+    ///
+    /// Those of a restart, and when its folder can't be written.
+    pub async fn restart_as_standby(&self) -> Result<()> {
+        self.kill().await?;
+        tokio::fs::write(self.folder.path().join("data/standby.signal"), "")
+            .await
+            .map_err(Error::io("mark its data as those of a standby"))?;
+        self.restart().await
     }
 }

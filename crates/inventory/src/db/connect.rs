@@ -26,6 +26,12 @@ pub enum ConnectError {
         /// The error of the database or of the system.
         source: sqlx::Error,
     },
+    /// It is no primary, and takes no writes.
+    #[error("the database at {place} is a standby: point DATABASE_URL at the primary")]
+    Standby {
+        /// The address.
+        place: String,
+    },
     /// The database lets others in, and this process has no connection left.
     #[error(
         "all {max} connections to the database at {place} are in use: look for slow statements, or raise \
@@ -94,7 +100,7 @@ pub async fn answered<T, E: From<sqlx::Error>>(
 ///
 /// # Errors
 ///
-/// [`ConnectError::Refused`], at once or after 10 s without an answer.
+/// [`ConnectError::Refused`], at once or after 10 s without an answer; [`ConnectError::Standby`].
 pub async fn one(options: PgConnectOptions) -> Result<PgPool, ConnectError> {
     ask(&options).await?;
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(LIMIT);
@@ -119,8 +125,17 @@ pub async fn look(pool: &PgPool, options: &PgConnectOptions) -> Result<(), Conne
 
 /// Makes a connection and closes it.
 async fn ask(options: &PgConnectOptions) -> Result<(), ConnectError> {
-    let asked = async { answered(LIMIT, PgConnection::connect_with(options)).await?.close().await };
-    asked.await.map_err(|source: sqlx::Error| ConnectError::Refused { place: place(options), source })
+    let asked = answered(LIMIT, async {
+        let mut connection = PgConnection::connect_with(options).await?;
+        let standby = sqlx::query_scalar("select pg_is_in_recovery()").fetch_one(&mut connection).await?;
+        connection.close().await?;
+        Ok(standby)
+    });
+    match asked.await {
+        Ok(true) => Err(ConnectError::Standby { place: place(options) }),
+        Ok(false) => Ok(()),
+        Err(source) => Err(ConnectError::Refused { place: place(options), source }),
+    }
 }
 
 #[cfg(test)]

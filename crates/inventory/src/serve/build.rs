@@ -129,7 +129,7 @@ fn attacks(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, lab: &Lab)
 }
 
 fn pool(database: &Database, connections: u32) -> PgPool {
-    let options = db::connect::tested_when_idle(PgPoolOptions::new());
+    let options = db::connect::tested_when_idle(stockade::postgres::on_primary(PgPoolOptions::new()));
     db::connect::closed_when_silent(options, database.statement_timeout + SILENT)
         .max_connections(connections)
         .acquire_timeout(database.acquire_timeout)

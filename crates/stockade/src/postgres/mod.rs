@@ -85,7 +85,7 @@ pub use claim::{ClaimArgs, claim_forced};
 pub use error::{CommitError, FenceError, RelayError, WriteError};
 pub use group_commit::{GroupCommit, GroupWrite};
 pub use install::{SCHEMA, SCHEMA_VERSION, install};
-pub use options::{Timeouts, options};
+pub use options::{Timeouts, on_primary, options};
 pub use prune::{PRUNE_PAUSE, Pruned, prune_floor, prune_rows};
 pub use relay::Relay;
 pub use settled::settled;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 /// How long Postgres lets a session wait, in milliseconds from 1 to 2^31 - 1: a time beyond these becomes the nearest
 /// one. The time-outs are set when a connection is made, so a transaction pays nothing.
@@ -72,6 +72,26 @@ pub fn options(options: PgConnectOptions, timeouts: &Timeouts) -> PgConnectOptio
         ("lock_timeout", millis(lock)),
         ("idle_in_transaction_session_timeout", millis(timeouts.idle_in_transaction)),
     ])
+}
+
+/// Makes a pool that takes no connection to a standby. It tries again until its `acquire_timeout` is over, and costs
+/// each new connection one round trip.
+///
+/// After a failover a name or a pooler may lead to the old primary for a while, and that may run as a standby by then.
+/// Loads from it would put old rows into the cache of the whole fleet, after the invalidations of their writes. Behind
+/// a pooler that changes servers under an open connection, this does not help.
+///
+/// It takes the place of an `after_connect` that was set before.
+#[must_use]
+pub fn on_primary(options: PgPoolOptions) -> PgPoolOptions {
+    options.after_connect(|connection, _| {
+        Box::pin(async move {
+            if sqlx::query_scalar("select pg_is_in_recovery()").fetch_one(connection).await? {
+                return Err(sqlx::Error::Configuration("this server is a standby: connect to the primary".into()));
+            }
+            Ok(())
+        })
+    })
 }
 
 /// Whole milliseconds, at least 1 and at most what Postgres takes: it reads 0 as "no limit".

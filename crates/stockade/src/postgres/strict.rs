@@ -38,7 +38,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// of replicas or more, and `min-replicas-max-lag` at 10 or less. An old primary that is cut off then refuses
     /// writes, and processes check for this twice a second. A hit on such a primary may miss writes that were
     /// acknowledged within the last `min-replicas-max-lag` plus four seconds. After a failover reads are loads for 13
-    /// more seconds. A primary without these settings is refused behind sentinels, and not believed elsewhere.
+    /// more seconds. A primary without these settings is refused behind sentinels. At a fixed address it is believed,
+    /// with one warning if it has replicas: stop it before you promote one of them.
     pub fn strict(self, pool: &PgPool) -> Self {
         self.announced(fates(pool.clone()), relayed(pool.clone()))
     }
@@ -67,11 +68,30 @@ fn fates(pool: PgPool) -> Fates {
     })
 }
 
-/// Whether a transaction committed, rolled back, or is so old that the server has forgotten it.
+/// Whether a transaction committed, rolled back, or is so old that the server has forgotten it. A primary that never
+/// had it lost it. A standby may not have heard of it yet.
 async fn is_over(pool: &PgPool, xid: &str) -> Result<bool, sqlx::Error> {
     const SQL: &str = "select pg_xact_status($1::text::xid8) is distinct from 'in progress'";
     match sqlx::query_scalar(SQL).bind(xid).fetch_one(pool).await {
-        Err(error) if sqlstate(&error) == Some(INVALID_PARAMETER_VALUE) => Ok(true),
+        Err(error) if sqlstate(&error) == Some(INVALID_PARAMETER_VALUE) => {
+            sqlx::query_scalar("select not pg_is_in_recovery()").fetch_one(pool).await
+        }
         answer => answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stockade_testbed::PostgresServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_transaction_that_a_standby_has_not_heard_of_is_not_over() {
+        let server = PostgresServer::start().await.unwrap();
+        let over = async || is_over(&PgPool::connect(&server.url()).await.unwrap(), "4000000000").await.unwrap();
+        assert!(over().await, "a primary that does not know it has lost it");
+        server.restart_as_standby().await.unwrap();
+        assert!(!over().await);
     }
 }

@@ -173,3 +173,19 @@ async fn a_pool_without_time_outs_is_warned_of_and_one_with_them_is_not() {
     let warned: Vec<_> = text.lines().filter(|line| line.contains("no time-outs")).collect();
     assert!(warned.len() == 1 && warned[0].contains("WARN") && warned[0].contains("lock_timeout"), "{text}");
 }
+
+#[tokio::test]
+async fn a_pool_on_the_primary_takes_no_standby() {
+    let server = PostgresServer::start().await.unwrap();
+    let pool = || {
+        let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(1)).max_connections(1);
+        postgres::on_primary(pool).connect_lazy(&server.url()).unwrap()
+    };
+    let pool_of_before = pool();
+    pool_of_before.acquire().await.unwrap();
+    server.restart_as_standby().await.unwrap();
+    for pool in [pool(), pool_of_before] {
+        let refused = pool.acquire().await.unwrap_err();
+        assert!(matches!(refused, sqlx::Error::PoolTimedOut), "{refused}");
+    }
+}
