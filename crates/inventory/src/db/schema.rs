@@ -18,7 +18,7 @@ const LOCK_TIMEOUT: u32 = 1_400;
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// Every file of `migrations/`, oldest first, with the description that its name gives it.
-const MIGRATIONS: [(i64, &str, &str); 7] = [
+const MIGRATIONS: [(i64, &str, &str); 8] = [
     (1, "stock", include_str!("../../../../migrations/0001_stock.sql")),
     (2, "movement", include_str!("../../../../migrations/0002_movement.sql")),
     (3, "idempotency", include_str!("../../../../migrations/0003_idempotency.sql")),
@@ -26,6 +26,7 @@ const MIGRATIONS: [(i64, &str, &str); 7] = [
     (5, "flash", include_str!("../../../../migrations/0005_flash.sql")),
     (6, "sku filter", include_str!("../../../../migrations/0006_sku_filter.sql")),
     (7, "flash generation", include_str!("../../../../migrations/0007_flash_generation.sql")),
+    (8, "flash reservation page", include_str!("../../../../migrations/0008_flash_reservation_page.sql")),
 ];
 
 /// The migrations of the service. The library brings its own schema.
@@ -85,10 +86,11 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     migrator().set_ignore_missing(is_ours).run(pool).await
 }
 
-/// The options of a session for [`migrate_beside_others`].
+/// The options of a session for [`migrate_beside_others`]. A time-out that the role has by default does not end it: a
+/// migration may take as long as it needs.
 #[must_use]
 pub fn session(options: PgConnectOptions) -> PgConnectOptions {
-    options.options([("lock_timeout", LOCK_TIMEOUT)])
+    options.options([("lock_timeout", LOCK_TIMEOUT), ("statement_timeout", 0)])
 }
 
 /// [`migrate`] in a database that is in use, on sessions with the options of [`session`]. While a transaction, such as

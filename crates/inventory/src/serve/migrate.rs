@@ -46,7 +46,6 @@ pub async fn migrate(args: DatabaseArgs) -> ExitCode {
 async fn run(args: &DatabaseArgs) -> Result<(), MigrateError> {
     let options = args.options()?;
     let place = db::connect::place(&options);
-    // Without the service's other time-outs: a migration may take as long as it needs.
     let pool = db::connect::one(db::schema::session(options)).await?;
     let failed = |source| match place.clone() {
         place if db::schema::is_in_use(&source) => MigrateError::InUse { place, source },

@@ -36,6 +36,36 @@ async fn a_database_of_a_later_version_of_the_program_is_up_to_date() {
 }
 
 #[tokio::test]
+async fn a_time_out_of_the_role_does_not_end_a_migration() {
+    let stage = Stage::start().await;
+    // As a new version with a migration that takes a second.
+    execute(
+        &stage.pool,
+        "create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return new; end $$;
+        create trigger slow before insert on _sqlx_migrations for each row execute function slow();
+        delete from _sqlx_migrations where version = 8;
+        drop index flash_reservation_by_sale_and_id;
+        create index flash_reservation_by_sale on flash_reservation (sale);
+        alter role current_user set statement_timeout = '1ms'",
+    )
+    .await;
+    let (status, output) = stage.run("migrate", &[]).await;
+    assert!(status.success() && output.contains("up to date"), "{output}");
+}
+
+#[tokio::test]
+async fn a_standby_is_no_place_for_a_migration_or_the_service() {
+    let stage = Stage::start().await;
+    stage.postgres.restart_as_standby().await.unwrap();
+    let (status, output) = stage.run("migrate", &[]).await;
+    assert!(!status.success() && output.contains("is a standby: point DATABASE_URL at the primary"), "{output}");
+    let instance = stage.serve(&[]).await;
+    let ready = instance.get("/readyz").await;
+    assert_eq!((ready.status.as_u16(), ready.problem().as_str()), (503, "database-unavailable"), "{ready:?}");
+    assert_eq!(instance.get("/stock/A").await.status, 503, "its row would be cached for the whole fleet");
+}
+
+#[tokio::test]
 async fn the_database_of_another_program_is_refused() {
     let stage = Stage::start().await;
     // That of another program has migrations as well, and none of them is the first one here.

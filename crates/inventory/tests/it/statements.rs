@@ -4,11 +4,13 @@ use std::{collections::HashMap, time::Duration};
 
 use inventory::{
     db::{
+        flash_reservation,
         idempotency::{self, Stored},
         movement::{self, Line},
         sku_filter, stock,
     },
     domain::{Delta, Kind, Quantity, Reference, Sku},
+    flash::SaleId,
 };
 use sqlx::{PgPool, pool::PoolConnection, postgres::Postgres};
 use stockade_testbed::PostgresServer;
@@ -49,7 +51,6 @@ async fn the_statements_on_stock_fit_its_table() {
     let mut found = stock::find_all(&pool, &[sku("b"), sku("none"), sku("A")]).await.unwrap();
     found.sort_by_key(|stock| stock.version);
     assert_eq!(found, [other.clone(), updated.clone()]);
-    assert_eq!(stock::latest(&pool, 1).await.unwrap(), [sku("A")]);
     assert_eq!(stock::page(&pool, None, 9).await.unwrap(), [updated.clone(), other.clone()]);
     assert_eq!(stock::page(&pool, Some(&sku("A")), 9).await.unwrap(), [other]);
 
@@ -90,6 +91,7 @@ async fn the_statements_on_the_ledger_fit_its_table() {
     assert_eq!((of_b.kind.as_str(), of_b.delta, of_b.quantity), ("adjustment", -4, 1));
     assert_eq!((of_b.reference.as_deref(), of_b.fencing_token), (Some("order 7"), Some(9)));
     assert_eq!(u64::try_from(of_b.version).unwrap(), at_once[0].version);
+    assert_eq!(stock::latest(&pool, 2).await.unwrap(), [b, c], "those that changed last, each once");
 
     let lines = movement::page(&pool, &sku("A"), None, 9).await.unwrap();
     let versions = lines.iter().map(|line| u64::try_from(line.version).unwrap()).collect::<Vec<_>>();
@@ -146,4 +148,23 @@ async fn a_filter_is_announced_once_nobody_creates_stock_without_telling_it() {
     sku_filter::announce(&pool).await.unwrap();
     let mut creating = pool.begin().await.unwrap();
     assert!(sku_filter::is_announced(&mut creating).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_page_of_a_flash_sale_reads_no_reservation_of_another_sale() {
+    const SALES: &str = "insert into flash_sale (sku, opened, per_customer, ends_at, stored)
+            select 'S' || n, 1000000, 5, now(), 0 from generate_series(1, 10) n;
+        insert into flash_reservation (id, sale, customer, quantity, stored)
+            select md5(id || '-' || n), id, 'ann', 1, true from flash_sale, generate_series(1, 1000) n;
+        analyze flash_reservation";
+    const READ: &str = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables
+        where relname = 'flash_reservation'";
+    let server = PostgresServer::start().await.unwrap();
+    let (pool, _connection) = database(&server).await;
+    execute(&pool, SALES).await;
+    let last: i64 = sqlx::query_scalar("select max(id) from flash_sale").fetch_one(&pool).await.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    assert_eq!(flash_reservation::page(&mut *tx, SaleId(last), "", 100).await.unwrap().len(), 100);
+    let read: i64 = sqlx::query_scalar(READ).fetch_one(&mut *tx).await.unwrap();
+    assert!(read < 110, "{read} reservations were read to find a hundred");
 }

@@ -13,7 +13,11 @@ use crate::{
 /// A stage with rows `n0` to `n59`, in the order of their last changes.
 async fn stocked() -> Stage {
     let stage = Stage::start().await;
-    let insert = "insert into stock (sku, quantity) select 'n' || number, 7 from generate_series(0, 59) number";
+    let insert = "with filled as (
+            insert into stock (sku, quantity) select 'n' || number, 7 from generate_series(0, 59) number returning *
+        )
+        insert into movement (sku, kind, delta, quantity, version)
+        select sku, 'seed', quantity, quantity, version from filled order by version";
     sqlx::query(insert).execute(&stage.pool).await.unwrap();
     stage
 }

@@ -71,10 +71,13 @@ fn settings<'a>(database: &'a str, redis: &'a str) -> [(&'static str, &'a str); 
 
 async fn fill(pool: &PgPool, redis: &RedisServer) -> Result<(), Failure> {
     inventory::db::schema::migrate(pool).await?;
-    sqlx::query("insert into stock (sku, quantity) select 'S' || n, 7 from generate_series(0, $1 - 1) n")
-        .bind(i32::try_from(SKUS)?)
-        .execute(pool)
-        .await?;
+    // With their lines of the ledger, in which a warm-up looks for SKUs.
+    const STOCK: &str = "with filled as (
+            insert into stock (sku, quantity) select 'S' || n, 7 from generate_series(0, $1 - 1) n returning *
+        )
+        insert into movement (sku, kind, delta, quantity, version)
+        select sku, 'seed', quantity, quantity, version from filled";
+    sqlx::query(STOCK).bind(i32::try_from(SKUS)?).execute(pool).await?;
     sqlx::query("insert into stock (sku, quantity) select sku, 1000000 from unnest($1::text[]) sku")
         .bind(FLASH)
         .execute(pool)
