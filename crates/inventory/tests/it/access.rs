@@ -1,4 +1,4 @@
-//! The service as a user of Redis with only the rights that are documented.
+//! The service as users of Redis and Postgres with only the rights that are documented.
 
 use reqwest::Method;
 
@@ -6,9 +6,11 @@ use crate::{
     console_events::logs,
     flash::{open, reserved, until_closed, until_open, until_stored},
     stage::{Answer, Stage, until},
+    stock_db::execute,
 };
 
 const OF_THE_LIBRARY: &str = include_str!("../../../stockade/src/redis/access.md");
+const OF_THE_LIBRARY_IN_POSTGRES: &str = include_str!("../../../stockade/src/postgres/rights.sql");
 const OF_THE_SERVICE: &str = include_str!("../../README.md");
 
 /// The rights in the line that starts with `beginning`.
@@ -22,6 +24,21 @@ fn further(part: &str) -> impl Iterator<Item = &'static str> + use<> {
     rights(OF_THE_LIBRARY, &format!("user {part} ")).filter(|rule| !["resetchannels", "-@all"].contains(rule))
 }
 
+/// The URL of the database for a role with these rights.
+async fn role(stage: &Stage) -> String {
+    let (_, chapter) = OF_THE_SERVICE.split_once("## Rights in Postgres").unwrap();
+    let (_, rights) = chapter.split_once("```sql").unwrap();
+    let (rights, _) = rights.split_once("```").unwrap();
+    // The administrator is called `stockade`, so the tables of the test are in this schema.
+    let role = "create role shop login password 'shop'; alter role shop set search_path = stockade";
+    execute(&stage.pool, role).await;
+    execute(&stage.pool, OF_THE_LIBRARY_IN_POSTGRES).await;
+    execute(&stage.pool, rights).await;
+    let url = stage.postgres.url();
+    let (_, place) = url.split_once('@').unwrap();
+    format!("postgres://shop:shop@{place}")
+}
+
 #[tokio::test]
 async fn the_service_works_with_what_is_documented() {
     let stage = Stage::start().await;
@@ -33,7 +50,9 @@ async fn the_service_works_with_what_is_documented() {
         .collect();
     stage.redis.command(&rules).await.unwrap();
     let url = stage.redis.url().replace("redis://", "redis://somebody:password@");
-    let [instance, other] = [stage.serve(&[("REDIS_URL", &url)]).await, stage.serve(&[("REDIS_URL", &url)]).await];
+    let settings = [("REDIS_URL", url.as_str()), ("DATABASE_URL", &role(&stage).await)];
+    let [instance, other] = [stage.serve(&settings).await, stage.serve(&settings).await];
+    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
 
     assert_eq!(instance.put("A", 10).await.status, 201);
     assert_eq!(instance.get("/stock/A").await.status, 200);
