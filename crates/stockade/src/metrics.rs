@@ -93,7 +93,8 @@ names! {
     CACHE_LOCAL_STALENESS_BOUND = "stockade_cache_local_staleness_bound_seconds";
     /// Payloads that could not be read, and values not stored for their size or encoding, by reason.
     CACHE_PAYLOADS_REFUSED = "stockade_cache_payloads_refused_total";
-    /// Intents that were gone when their transaction ended them: the store lost data in between.
+    /// Intents that were gone when their transaction ended them: the store lost data, or the process stood still for
+    /// seconds and another one ended them.
     CACHE_INTENT_LOST = "stockade_cache_intent_lost_total";
     /// 1 while the store of a cache is connected and known to have lost no invalidation; at 0 a strict cache loads
     /// every read.

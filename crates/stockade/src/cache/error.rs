@@ -59,7 +59,8 @@ pub enum BuildError {
     #[error(transparent)]
     Name(#[from] KeyError),
     /// Another live cache in this process has the same name on this Redis and namespace. For a filter: another live
-    /// filter.
+    /// filter. A load under way keeps its cache alive, up to `load_timeout`: to build a cache again, shut it down
+    /// first.
     #[error(
         "a cache, or a filter, named `{0}` is alive in this namespace: use a clone of it, or give one of them another \
          `.name()`"

@@ -50,9 +50,10 @@
 //!   after [`CacheBuilder::hard_timeout`] an error. The load goes on in the background.
 //! - [`Cache::inspect`] says where a value is, how old it is, and whether it is being loaded. It loads nothing.
 //!
-//! Several versions of a program may run at the same time. Each version keeps its own values under one key, so no
-//! version reads or overwrites a value of another. During a deployment each version loads a key once. An invalidation
-//! by either version drops the values and voids the loads of both.
+//! Several versions of a program may run at the same time. If [`CacheBuilder::schema`] is raised with every change of
+//! the type, each version keeps its own values under one key, and no version reads or overwrites a value of another.
+//! During a deployment each version loads a key once. An invalidation by either version drops the values and voids the
+//! loads of both.
 //!
 //! # Tags
 //!

@@ -160,5 +160,9 @@ impl Pending {
 /// value.
 fn lost_intent(cache: &'static str) {
     metrics::count(metrics::CACHE_INTENT_LOST, &[metrics::tag("cache", cache)]);
-    tracing::warn!(cache, "the cache store lost the intent of a write");
+    tracing::warn!(
+        cache,
+        "the intent of a write was gone when the write ended it: the cache store lost data, or this process stood \
+         still for seconds and another one ended it"
+    );
 }

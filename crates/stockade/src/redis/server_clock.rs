@@ -73,14 +73,15 @@ impl ServerClock {
         })
     }
 
-    /// A server time on this process's clock, by the time at which the latest exchange was answered. `None` before the
-    /// first exchange. Wrong by one round trip at most.
+    /// A server time on this process's clock. `None` before the first exchange. It is never too late, and too early by
+    /// one round trip at most: a process that stood still notes the answer of its last exchange long after it came, so
+    /// it counts from the time when that was sent.
     pub(crate) fn local(&self, server: u64) -> Option<Instant> {
         let sample = self.latest()?;
         Some(if server >= sample.server {
-            sample.received + micros(sample.server, server)
+            sample.sent + micros(sample.server, server)
         } else {
-            sample.received - micros(server, sample.server)
+            sample.sent - micros(server, sample.server)
         })
     }
 
@@ -140,6 +141,17 @@ mod tests {
         assert!(!clock.note(sent, 1));
         assert!(!clock.note(Instant::now(), 999_000_001 - 9_000));
         assert!(clock.note(Instant::now(), 998_000_000));
+    }
+
+    #[test]
+    fn a_process_that_stood_still_during_an_exchange_takes_no_server_time_for_a_later_one() {
+        let clock = ServerClock::default();
+        // Its answer came at once, and is noted five minutes later.
+        let sent = Instant::now() - Duration::from_secs(300);
+        clock.note(sent, 1_000_000_000);
+        let ended = clock.local(1_290_000_000).unwrap();
+        assert!(ended < Instant::now(), "what ended ten seconds ago has {:?} left", ended.since(Instant::now()));
+        assert_eq!(clock.local(999_000_000).unwrap(), sent - Duration::from_secs(1));
     }
 
     #[test]

@@ -19,7 +19,8 @@ const WAITING: usize = 8_192;
 /// to find out whether the database answers again. The time between such tries grows to ten seconds at most.
 ///
 /// A cache has limits of its own unless [`CacheBuilder::limits`](crate::cache::CacheBuilder::limits) sets them. Give
-/// caches that load from the same database the same limits. Cheap to clone.
+/// caches that load from the same database the same limits, unless the loader of one reads another: such a load holds a
+/// place while it waits for one, and with the same limits all may wait for each other until they fail. Cheap to clone.
 ///
 /// ```
 /// # use std::{borrow::Cow, convert::Infallible};
@@ -205,6 +206,8 @@ impl Spare {
 impl Shared {
     async fn queue(&self, wait: Duration) -> Result<SemaphorePermit<'_>, Duration> {
         let _waits = self.waiting.try_acquire().map_err(|_| wait)?;
+        // A place that comes too late goes back without a word to those who wait for a free one.
+        let _told = Freed(&self.spare.freed);
         timeout(wait, self.running.acquire()).await.ok().and_then(Result::ok).ok_or(wait)
     }
 }
@@ -256,6 +259,20 @@ mod tests {
         // The place goes to the read, which was in the queue first.
         assert!(poll!(spare.as_mut()).is_pending());
         assert!(read.await.is_err(), "two began in one second");
+        let admitted = timeout(Duration::from_secs(20), spare).await;
+        assert!(admitted.is_ok(), "it sleeps beside a place that is free");
+    }
+
+    #[tokio::test]
+    async fn a_place_that_came_too_late_is_told_of() {
+        let limits = Limits::new(1, None);
+        let first = limits.admit(Duration::ZERO).await.unwrap();
+        let mut read = Box::pin(limits.admit(Duration::from_secs(60)));
+        let mut spare = pin!(limits.admit_spare());
+        assert!(poll!(read.as_mut()).is_pending() && poll!(spare.as_mut()).is_pending());
+        drop(first);
+        assert!(poll!(spare.as_mut()).is_pending(), "the read was in the queue first");
+        drop(read);
         let admitted = timeout(Duration::from_secs(20), spare).await;
         assert!(admitted.is_ok(), "it sleeps beside a place that is free");
     }

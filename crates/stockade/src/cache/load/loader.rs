@@ -9,7 +9,7 @@ use super::{
     RowError,
     failing::{Failing, News},
     limits::{Admission, Limits},
-    row_error::is_of_the_row,
+    row_error::{is_of_the_row, is_refused},
 };
 use crate::{
     cache::{
@@ -133,17 +133,14 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         begin: impl FnOnce() -> M + Send,
         end: impl Fn(&T) -> LoadEnd + Send,
     ) -> Result<Load<T, M>, CacheError> {
-        if self.closing.is_cancelled() {
-            return Err(CacheError::ShuttingDown);
-        }
-        let admission = match admission {
-            Some(admission) => admission,
-            None => {
-                let admitting = self.aborting.run_until_cancelled(self.limits.admit(self.longest_wait()));
-                let admission = admitting.await.ok_or(CacheError::ShuttingDown)?;
-                admission.map_err(|retry_after| CacheError::Shed { retry_after })?
+        let admitting = async {
+            match admission {
+                Some(admission) => Ok(admission),
+                None => self.limits.admit(self.longest_wait()).await,
             }
         };
+        let admission = self.closing.run_until_cancelled(admitting).await.ok_or(CacheError::ShuttingDown)?;
+        let admission = admission.map_err(|retry_after| CacheError::Shed { retry_after })?;
         let mark = begin();
         let running = self.counters.begin(self.name);
         let began = Instant::now();
@@ -184,7 +181,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
                 tracing::warn!(cache, error = %Chain(&**error), "load failed");
                 if is_of_the_row(error) {
                     admission.succeeded();
-                } else if counts(news, &admission) {
+                } else if !is_refused(error) && counts(news, &admission) {
                     admission.failed();
                 }
             }

@@ -1,6 +1,6 @@
 use std::error::Error;
 
-use crate::cache::LoadError;
+use crate::cache::{CacheError, LoadError};
 
 /// A loader returns this error if the row is at fault and not the database, for instance if a text can't be parsed.
 /// Such a failure never counts against the database. It may be a `source` of the loader's own error.
@@ -28,8 +28,17 @@ impl RowError {
 
 /// Whether the error or one of its sources says that the row is at fault.
 pub(crate) fn is_of_the_row(error: &LoadError) -> bool {
+    chain(error).any(|error| error.is::<RowError>() || is_of_sqlx(error))
+}
+
+/// Whether the loader reads another cache, and that one refused to load: the database was not asked.
+pub(crate) fn is_refused(error: &LoadError) -> bool {
+    chain(error).any(|error| matches!(error.downcast_ref(), Some(CacheError::Shed { .. })))
+}
+
+fn chain(error: &LoadError) -> impl Iterator<Item = &(dyn Error + 'static)> {
     let error: &(dyn Error + 'static) = &**error;
-    std::iter::successors(Some(error), |&error| error.source()).any(|error| error.is::<RowError>() || is_of_sqlx(error))
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
 #[cfg(feature = "postgres")]
@@ -49,7 +58,6 @@ fn is_of_sqlx(_: &(dyn Error + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::CacheError;
 
     #[derive(Debug, thiserror::Error)]
     #[error("wrapped")]
@@ -62,6 +70,8 @@ mod tests {
         // The loader reads another cache, and gives its error on.
         let nested = CacheError::Load(LoadError::new(RowError::new("garbage")));
         assert!(is_of_the_row(&LoadError::new(nested)));
+        let shed = CacheError::Shed { retry_after: std::time::Duration::ZERO };
+        assert!(is_refused(&LoadError::new(shed.clone())) && !is_of_the_row(&LoadError::new(shed)));
         assert!(!is_of_the_row(&LoadError::new(std::io::Error::other("the database is down"))));
     }
 

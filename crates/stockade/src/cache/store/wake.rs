@@ -15,13 +15,14 @@ pub(crate) struct Wakes(Mutex<HashMap<String, watch::Sender<()>>>);
 pub(crate) struct Wake {
     wakes: Arc<Wakes>,
     key: String,
-    news: watch::Receiver<()>,
+    /// Gone only while it is dropped.
+    news: Option<watch::Receiver<()>>,
 }
 
 impl Wakes {
     pub(crate) fn watch(self: &Arc<Self>, key: &str) -> Wake {
         let news = self.0.lock().entry(key.to_owned()).or_insert_with(|| watch::Sender::new(())).subscribe();
-        Wake { wakes: Arc::clone(self), key: key.to_owned(), news }
+        Wake { wakes: Arc::clone(self), key: key.to_owned(), news: Some(news) }
     }
 
     pub(crate) fn wake(&self, key: &str) {
@@ -41,7 +42,9 @@ impl Wake {
     /// Cancel safe.
     pub(crate) async fn woken(&mut self) {
         // Waiting can't fail: the sender stays in the map while a receiver lives.
-        self.news.changed().await.unwrap_or_default();
+        if let Some(news) = &mut self.news {
+            news.changed().await.unwrap_or_default();
+        }
     }
 }
 
@@ -58,8 +61,9 @@ pub(crate) async fn until_news(wake: &mut Wake, left: Duration) {
 impl Drop for Wake {
     fn drop(&mut self) {
         let mut wakes = self.wakes.0.lock();
-        // The receiver that is being dropped still counts.
-        if wakes.get(&self.key).is_some_and(|news| news.receiver_count() == 1) {
+        // Under the mutex: two that are dropped at the same time would each count the other.
+        self.news = None;
+        if wakes.get(&self.key).is_some_and(|news| news.receiver_count() == 0) {
             wakes.remove(&self.key);
         }
     }
@@ -83,5 +87,23 @@ mod tests {
         assert!(other.woken().now_or_never().is_none());
         drop((first, second, other));
         assert!(wakes.0.lock().is_empty());
+    }
+
+    #[test]
+    fn two_that_go_at_the_same_time_leave_nothing_behind() {
+        let (wakes, both) = (Arc::new(Wakes::default()), std::sync::Barrier::new(2));
+        for _ in 0..20_000 {
+            let (one, other) = (wakes.watch("stock:a"), wakes.watch("stock:a"));
+            std::thread::scope(|scope| {
+                for wake in [one, other] {
+                    scope.spawn(|| {
+                        let wake = wake;
+                        both.wait();
+                        drop(wake);
+                    });
+                }
+            });
+            assert!(wakes.0.lock().is_empty());
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join;
 use stockade::{
     Cache, Redis,
-    cache::{BuildError, CacheError, Source},
+    cache::{BuildError, CacheError, Limits, Source},
 };
 use tokio::{
     task::JoinSet,
@@ -360,6 +361,27 @@ async fn shutdown_waits_for_loads_and_begins_none() {
     timeout(SOON, stocks.shutdown(Duration::from_millis(50))).await.unwrap();
     assert!(matches!(tasks.join_next().await.unwrap().unwrap(), Err(CacheError::ShuttingDown)));
     server.end().await;
+}
+
+#[tokio::test]
+async fn a_load_that_waits_for_its_turn_ends_with_the_cache() {
+    let database = Database::with(&[("a", 7), ("b", 8)]);
+    let limits = Limits::new(1, None);
+    let stocks = Cache::memory().limits(&limits).loading(&database).build();
+    let (gate, mut tasks) = held_load(&database, &stocks, "a").await;
+    let other = sku("b");
+    let waiting = stocks.get(&other);
+    let (ending, mut closing) = (stocks.clone(), JoinSet::new());
+    let shut_down = async {
+        eventually("it waits", || async { !format!("{limits:?}").contains("free_in_queue: 8192") }).await;
+        closing.spawn(async move { ending.shutdown(SOON).await });
+    };
+    let (waiting, ()) = timeout(SOON, join(waiting, shut_down)).await.unwrap();
+    assert!(matches!(waiting, Err(CacheError::ShuttingDown)), "{waiting:?}");
+    gate.add_permits(1);
+    assert_eq!(quantity(&tasks.join_next().await.unwrap().unwrap().unwrap()), Some(7));
+    timeout(SOON, closing.join_next()).await.unwrap();
+    assert_eq!(database.loads(), 1);
 }
 
 #[tokio::test]
