@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponseParts, ResponseParts},
 };
 
-use super::{CachePolicy, header_text::header, status::Status};
+use super::{CachePolicy, cache_policy::Unvouched, header_text::header, status::Status};
 use crate::{
     cache::CacheInfo,
     route_lock::{Problem, Rejection},
@@ -33,7 +33,8 @@ impl CacheInfo {
     }
 }
 
-/// Adds `Cache-Status`, `Age` and `Cache-Control: private, no-cache`. A [`CachePolicy`] after it says otherwise.
+/// Adds `Cache-Status`, `Age` and `Cache-Control: private, no-cache`. A [`CachePolicy`] after it says otherwise, but
+/// gives an answer outside the normal rules no `max-age`.
 ///
 /// It adds no `ETag`, because a handler may turn the value into another representation.
 impl IntoResponseParts for CacheInfo {
@@ -41,6 +42,9 @@ impl IntoResponseParts for CacheInfo {
 
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
         self.write(&CachePolicy::default(), response.headers_mut());
+        if !self.is_vouched() {
+            response.extensions_mut().insert(Unvouched);
+        }
         Ok(response)
     }
 }

@@ -97,12 +97,18 @@ impl CachePolicy {
     }
 }
 
-/// Sets `Cache-Control`, and adds to `Vary`.
+/// In the extensions of an answer that was given outside the normal rules.
+#[derive(Clone, Copy)]
+pub(super) struct Unvouched;
+
+/// Sets `Cache-Control`, and adds to `Vary`. In front of a [`Cached`](super::Cached) or a
+/// [`CacheInfo`](crate::cache::CacheInfo) it leaves out `max-age` if their answer was given outside the normal rules.
 impl IntoResponseParts for CachePolicy {
     type Error = Infallible;
 
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
-        self.write(response.headers_mut());
+        let policy = if response.extensions_mut().get::<Unvouched>().is_some() { self.unvouched() } else { self };
+        policy.write(response.headers_mut());
         Ok(response)
     }
 }

@@ -13,6 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     CachePolicy, CachedRejection, Degraded, EntityTag, FromCache, Unlocked,
+    cache_policy::Unvouched,
     conditional::{Comparison, any_names},
     header_text::header,
     json::{unwritable, written},
@@ -28,7 +29,11 @@ use crate::{
 /// The answer is 200 with the value as JSON, or 304 without a body if `If-None-Match` names its [`EntityTag`]. Its
 /// headers are `Cache-Status`, `Age`, `ETag` and those of [`FromCache::cache_policy`], by default `Cache-Control:
 /// private, no-cache`. An answer outside the normal rules, because a store was unreachable, the read has no lock or the
-/// value has expired, has no `ETag` and is never 304.
+/// value has expired, has no `ETag` and is never 304. `If-Match` is for writes, and is not looked at here.
+///
+/// In an answer of several parts, put no status in front of it: that would take the place of the 304, and the client
+/// would keep the empty body. A layer that compresses must leave 304 out: of `tower-http`, with
+/// `.compress_when(DefaultPredicate::new().and(|status: StatusCode, _, _: &_, _: &_| status != 304))`.
 ///
 /// If there is no such row, the request is rejected with 404, see [`CachedRejection`]. `Option<Cached<T>>` is `None`
 /// instead, and a [`CacheInfo`] after it tells how that is known.
@@ -184,6 +189,9 @@ impl<T: Serialize> Cached<T> {
             written(body.map_or_else(write, Ok)?)
         };
         info.write(&policy, response.headers_mut());
+        if !info.is_vouched() {
+            response.extensions_mut().insert(Unvouched);
+        }
         response.headers_mut().extend(tag.map(|tag| (ETAG, tag)));
         Ok(response)
     }
@@ -280,6 +288,34 @@ mod tests {
                 assert_eq!(answer.status(), StatusCode::OK);
                 assert!(!answer.headers().contains_key(ETAG));
                 assert!(answer.headers()[CACHE_STATUS].to_str().unwrap().ends_with(detail));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_made_without_the_lock_gets_no_age_from_a_policy_in_front_of_it() {
+        let counts = Cache::memory().loader(|_: Id| async { Ok::<_, Infallible>(Some(Count(7))) }).build();
+        let degraded = middleware::from_fn(|mut request: Request, next: Next| {
+            request.extensions_mut().insert(Degraded);
+            next.run(request)
+        });
+        let minute = || CachePolicy::shared().max_age(std::time::Duration::from_secs(60));
+        let whole = get(async move |count: Cached<Count>| (minute(), count));
+        let parts = get(async move |count: Cached<Count>| {
+            let (_, info) = count.into_parts();
+            (info, minute(), "a view")
+        });
+        let app: Router = Router::new()
+            .route("/whole/degraded", whole.clone().route_layer(degraded.clone()))
+            .route("/parts/degraded", parts.clone().route_layer(degraded))
+            .route("/whole", whole)
+            .route("/parts", parts)
+            .with_state(counts);
+        for (path, control) in [("/whole", "max-age=60"), ("/parts", "max-age=60")] {
+            for (path, control) in [(path.to_owned(), control), (format!("{path}/degraded"), "no-cache")] {
+                let request = Request::builder().uri(&path).body(Body::empty()).unwrap();
+                let answer = app.clone().oneshot(request).await.unwrap();
+                assert_eq!(answer.headers()["cache-control"], control, "{path}");
             }
         }
     }

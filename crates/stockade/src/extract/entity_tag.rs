@@ -139,7 +139,9 @@ impl IntoResponseParts for EntityTag {
     type Error = Infallible;
 
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
-        response.headers_mut().extend(header(self).map(|tag| (ETAG, tag)));
+        if let Some(tag) = header(self) {
+            response.headers_mut().insert(ETAG, tag);
+        }
         Ok(response)
     }
 }

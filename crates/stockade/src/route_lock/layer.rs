@@ -69,7 +69,8 @@ impl RouteLock {
         }
     }
 
-    /// Locks the key that `key` finds in the request. `None` runs the request without a lock.
+    /// Locks the key that `key` finds in the request. `None` runs the request without a lock, and as without
+    /// this layer: its handler is dropped when the client goes away.
     ///
     /// `key` sees headers and URI, but no path parameters by name. If the key has some, use [`RouteLock::by`]: its
     /// extractor can read path and headers together.

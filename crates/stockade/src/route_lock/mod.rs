@@ -46,15 +46,16 @@
 //! [`Handler::layer`]. Do not add it elsewhere:
 //!
 //! - `MethodRouter::layer`, `Router::layer` and `Router::route_layer` also wrap the handler that answers 405. Every
-//!   `PURGE` and every CORS preflight would then take the lock of the resource, and a flood of them would stop its
-//!   writers.
+//!   `PURGE` would then take the lock of the resource, and a flood of them would stop its writers.
 //! - `get(show).layer(read).put(set).layer(write)` reads like one lock per method, but the second layer wraps both
-//!   methods. A `GET` would wait for the write lock, and then for itself. Give each handler its own layer:
+//!   methods. A `GET` would take the write lock and then be refused as `nested-lock`. Give each handler its own layer:
 //!   `get(show.layer(read)).put(set.layer(write))`. Or give both one layer, which chooses the mode by method.
 //!
 //! The layer goes innermost. Authentication, rate limits, body limits and time-outs go further out, so that a request
 //! that they refuse never takes a lock. A time-out further out covers the wait and the handler. When it fires, a read
-//! is dropped; a write goes on to its end under its own limit. `CatchPanic` belongs outside of both.
+//! is dropped; a write goes on to its end under its own limit. So it must answer unsafe methods as
+//! [`Problem::OutcomeUnknown`], and not by 408, after which a client may repeat the write. A limit of requests that run
+//! at once does not count a write that goes on after its client. `CatchPanic` belongs outside of all these.
 //!
 //! Of two layers that lock the *same* resource for one request, the inner one would wait for the outer one. The request
 //! is refused at once with 500, and the log names both routes. A layer sees only other layers of the same request. A
@@ -80,7 +81,8 @@
 //!    if the client stops reading. A streamed read then breaks off, since its rest would be read without a lock. A body
 //!    that is passed on from another service may have a known length: [`RouteLock::hold`] keeps the lock to its end.
 //!
-//! Reads run within their request. They end with the client, with the loss of the lock, and after the longest hold.
+//! Reads run within their request. They end with the client, with the loss of the lock, and after the longest hold,
+//! which also limits a read that goes on without its lock.
 //!
 //! Requests of unsafe methods, and all requests in exclusive mode, run on a task that the locks own, in the span of the
 //! request. A shutdown waits for them. They go on when the client goes away or the lock is lost: if a handler were
