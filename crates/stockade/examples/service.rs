@@ -30,6 +30,7 @@ use tokio::{
         ctrl_c,
         unix::{SignalKind, signal},
     },
+    sync::oneshot,
     time::sleep,
 };
 
@@ -103,7 +104,8 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     stockade::metrics::describe();
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
     let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
-    let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(1)).connect_with(options).await?;
+    let pool = postgres::on_primary(PgPoolOptions::new()).acquire_timeout(Duration::from_secs(1));
+    let pool = pool.connect_with(options).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql(TABLE).execute(&pool).await?;
     let (locks, rows, shown) = (Locks::new(&redis), pool.clone(), metrics.clone());
@@ -126,11 +128,14 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     let mut sigterm = signal(SignalKind::terminate())?; // from Docker and Kubernetes
-    let asked_to_end = async move {
+    let (end, asked_to_end) = oneshot::channel();
+    let ended = async move {
         tokio::select! { _ = ctrl_c() => {}, _ = sigterm.recv() => {} }
+        end.send(()).unwrap_or_default();
+        sleep(LIMIT).await; // a client that never finishes its request would keep the server for ever
     };
-    let server = axum::serve(listener, app).with_graceful_shutdown(asked_to_end);
-    tokio::select! { served = server => served?, () = upkeep => {} }
+    let server = axum::serve(listener, app).with_graceful_shutdown(async { asked_to_end.await.unwrap_or_default() });
+    tokio::select! { served = server => served?, () = ended => {}, () = upkeep => {} }
     // Writes whose client has gone still go on, and invalidate. So the locks come first.
     locks.shutdown(LIMIT).await;
     tokio::join!(stocks.shutdown(LIMIT), relay.shutdown(LIMIT));

@@ -42,16 +42,18 @@ async fn load(connection: &mut PgConnection, account: Account) -> Result<Option<
 }
 
 impl Bank {
-    async fn transfer(&self, from: Account, to: Account, amount: i64) -> Result<(), Box<dyn Error>> {
+    /// Says why it is refused, if it is: then nothing was changed. After an error it may have been made:
+    /// `CommitError::applied` tells whether it can be tried again.
+    async fn transfer(&self, from: Account, to: Account, amount: u32) -> Result<Option<String>, Box<dyn Error>> {
         // Asked for in one order everywhere: a transfer the other way round does not wait for this one for ever.
         let both = self.locks.write_all([&from, &to]).wait(Duration::from_secs(10)).acquire().await?;
         let mut tx = both.begin(&self.pool).await?;
-        for (account, change) in [(from, -amount), (to, amount)] {
+        for (account, change) in [(from, -i64::from(amount)), (to, i64::from(amount))] {
             // What the transaction sees, after all that was written under these locks before.
             match self.balances.get_in(&mut tx, &account).await? {
-                None => return Err(format!("{}: no such account", account.0).into()), // rolls both back
+                None => return Ok(Some(format!("{}: no such account", account.0))), // rolls both back
                 Some(balance) if balance + change < 0 => {
-                    return Err(format!("{}: {balance} is too little", account.0).into());
+                    return Ok(Some(format!("{}: {balance} is too little", account.0)));
                 }
                 Some(_) => {}
             }
@@ -61,7 +63,7 @@ impl Bank {
         }
         tx.commit().await?;
         drop(both); // released in the background: what becomes of the lock changes nothing about what was applied
-        Ok(())
+        Ok(None)
     }
 
     async fn balance(&self, account: Account) -> Result<i64, Box<dyn Error>> {
@@ -74,7 +76,8 @@ impl Bank {
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
     let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
-    let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(1)).connect_with(options).await?;
+    let pool = postgres::on_primary(PgPoolOptions::new()).acquire_timeout(Duration::from_secs(1));
+    let pool = pool.connect_with(options).await?;
     postgres::install(&pool).await?;
     sqlx::raw_sql(TABLE).execute(&pool).await?;
     let balances = Cache::builder(&redis)
@@ -92,7 +95,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let back = (0..4).map(|_| bank.transfer(bob, ann, 1));
     tokio::try_join!(try_join_all(there), try_join_all(back))?;
     for (from, to, amount) in [(ann, Account("eve"), 1), (ann, bob, 65)] {
-        if let Err(refused) = bank.transfer(from, to, amount).await {
+        if let Some(refused) = bank.transfer(from, to, amount).await? {
             println!("{refused}");
         }
     }

@@ -43,9 +43,9 @@ async fn request(locks: &Locks, jobs: &mpsc::Sender<String>) -> Result<(), Box<d
         println!("409: the export is being made");
         return Ok(());
     };
-    println!("202: the export was begun");
     // A secret: who has the text has the lock. Between processes, put it into the row of the job.
     jobs.send(guard.hand_over()?.to_text()).await?;
+    println!("202: the export was begun");
     Ok(())
 }
 
@@ -54,11 +54,13 @@ async fn worker(locks: &Locks, job: &str) -> Result<(), Box<dyn Error>> {
     let writing = locks.adopt(Handover::from_text(job)?).await?; // with a higher token of its own
     println!("the worker has the lock");
 
-    let permit = locks.semaphore(&Uplink, 2).wait(WAIT).acquire().await?; // two at a time, over all workers
+    // Two at a time, over all workers. After an error the job was not done, and a real worker begins it again.
+    let permit = locks.semaphore(&Uplink, 2).wait(WAIT).acquire().await?;
     println!("uploaded");
-    drop(permit); // released in the background, like all that follows: the job is done, whatever becomes of the lock
+    drop(permit); // released in the background
 
-    let reading = writing.downgrade().await?;
+    // The job is done, whatever becomes of its lock.
+    let Ok(reading) = writing.downgrade().await else { return Ok(()) };
     let reader = locks.read(&MONTH).wait(WAIT).acquire().await?;
     println!("readers are let in, writers are not: {:?}", locks.write(&MONTH).try_acquire().await?.map(drop));
     drop((reader, reading));

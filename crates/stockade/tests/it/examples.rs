@@ -5,6 +5,7 @@ use std::{collections::HashSet, env, time::Duration};
 use futures_util::future::join_all;
 use reqwest::{Client, StatusCode};
 use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::child::Child;
 
@@ -150,6 +151,9 @@ async fn two_instances_of_the_service_sell_each_unit_once_and_show_what_is_left(
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
+    // This one never finishes its request.
+    let mut unfinished = TcpStream::connect(instances[0].1.trim_start_matches("http://")).await.unwrap();
+    unfinished.write_all(b"POST /stock/85123A/sell HTTP/1.1\r\n").await.unwrap();
     for (child, _) in instances {
         child.0.interrupt().unwrap();
         ended(child).await;
