@@ -38,7 +38,7 @@ impl Locks {
     /// A resource that is named twice is locked once.
     ///
     /// The locks are acquired in one global order, whatever the order here. Two callers that name the same resources in
-    /// opposite orders therefore do not wait for each other.
+    /// opposite orders therefore never wait for each other in a circle: one is served after the other.
     ///
     /// The order protects only the resources of one call. A caller that already holds a lock and asks for another lock,
     /// or for a set, can still be part of a circle of waits until its wait ends.
