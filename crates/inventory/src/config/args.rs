@@ -106,7 +106,7 @@ pub struct Args {
     #[arg(long, env = "NULL_TTL", value_name = "DURATION", default_value = "60s")]
     pub(super) null_ttl: String,
 
-    /// How many of the rows that changed last are loaded into the cache before the instance is ready. 0: none.
+    /// How many of the SKUs that changed last are loaded into the cache before the instance is ready. 0: none.
     #[arg(long, env = "CACHE_WARM_KEYS", value_name = "N", default_value = "1000")]
     pub(super) cache_warm_keys: String,
 

@@ -18,7 +18,7 @@ const LOCK_TIMEOUT: u32 = 1_400;
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// Every file of `migrations/`, oldest first, with the description that its name gives it.
-const MIGRATIONS: [(i64, &str, &str); 8] = [
+const MIGRATIONS: [(i64, &str, &str); 9] = [
     (1, "stock", include_str!("../../../../migrations/0001_stock.sql")),
     (2, "movement", include_str!("../../../../migrations/0002_movement.sql")),
     (3, "idempotency", include_str!("../../../../migrations/0003_idempotency.sql")),
@@ -27,6 +27,7 @@ const MIGRATIONS: [(i64, &str, &str); 8] = [
     (6, "sku filter", include_str!("../../../../migrations/0006_sku_filter.sql")),
     (7, "flash generation", include_str!("../../../../migrations/0007_flash_generation.sql")),
     (8, "flash reservation page", include_str!("../../../../migrations/0008_flash_reservation_page.sql")),
+    (9, "flash reservation by sale", include_str!("../../../../migrations/0009_flash_reservation_by_sale.sql")),
 ];
 
 /// The migrations of the service. The library brings its own schema.

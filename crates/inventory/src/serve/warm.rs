@@ -20,7 +20,7 @@ const AWAY: Duration = Duration::from_secs(1);
 /// The warm-up of an instance.
 pub(super) type Warmup = cache::Warmup<Sku, Stock, BoxStream<'static, Sku>>;
 
-/// A warm-up of the rows that changed last, because they are read most.
+/// A warm-up of the SKUs that changed last, because they are read most.
 pub(super) fn prepare(stocks: &Cache<Sku, Stock>, pg: &PgPool, settings: &CacheSettings) -> Warmup {
     let (pg, limit) = (pg.clone(), i64::from(settings.warm_keys));
     let latest = async move {

@@ -43,8 +43,7 @@ async fn a_time_out_of_the_role_does_not_end_a_migration() {
         &stage.pool,
         "create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return new; end $$;
         create trigger slow before insert on _sqlx_migrations for each row execute function slow();
-        delete from _sqlx_migrations where version = 8;
-        drop index flash_reservation_by_sale_and_id;
+        delete from _sqlx_migrations where version = 9;
         create index flash_reservation_by_sale on flash_reservation (sale);
         alter role current_user set statement_timeout = '1ms'",
     )

@@ -101,8 +101,8 @@ impl CachePolicy {
 #[derive(Clone, Copy)]
 pub(super) struct Unvouched;
 
-/// Sets `Cache-Control`, and adds to `Vary`. In front of a [`Cached`](super::Cached) or a
-/// [`CacheInfo`](crate::cache::CacheInfo) it leaves out `max-age` if their answer was given outside the normal rules.
+/// Sets `Cache-Control`, and adds to `Vary`. In front of a [`Cached`](super::Cached), or behind a
+/// [`CacheInfo`](crate::cache::CacheInfo), it leaves out `max-age` if the answer was given outside the normal rules.
 impl IntoResponseParts for CachePolicy {
     type Error = Infallible;
 

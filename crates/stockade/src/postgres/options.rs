@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{
+    Row,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
 
 /// How long Postgres lets a session wait, in milliseconds from 1 to 2^31 - 1: a time beyond these becomes the nearest
 /// one. The time-outs are set when a connection is made, so a transaction pays nothing.
@@ -74,8 +77,8 @@ pub fn options(options: PgConnectOptions, timeouts: &Timeouts) -> PgConnectOptio
     ])
 }
 
-/// Makes a pool that takes no connection to a standby. It tries again until its `acquire_timeout` is over, and costs
-/// each new connection one round trip.
+/// Makes a pool that takes no connection to a standby. It tries again until its `acquire_timeout` is over, and sqlx logs
+/// each try as an error. Each new connection costs one round trip more.
 ///
 /// After a failover a name or a pooler may lead to the old primary for a while, and that may run as a standby by then.
 /// Loads from it would put old rows into the cache of the whole fleet, after the invalidations of their writes. Behind
@@ -86,7 +89,7 @@ pub fn options(options: PgConnectOptions, timeouts: &Timeouts) -> PgConnectOptio
 pub fn on_primary(options: PgPoolOptions) -> PgPoolOptions {
     options.after_connect(|connection, _| {
         Box::pin(async move {
-            if sqlx::query_scalar("select pg_is_in_recovery()").fetch_one(connection).await? {
+            if sqlx::raw_sql("select pg_is_in_recovery()").fetch_one(connection).await?.try_get(0)? {
                 return Err(sqlx::Error::Configuration("this server is a standby: connect to the primary".into()));
             }
             Ok(())

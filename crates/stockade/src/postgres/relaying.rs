@@ -113,7 +113,7 @@ impl Worker {
         if let Err(error) = self.presence.say(&self.pool, &self.names).await {
             tracing::debug!(%error, "others may not know that a relay runs");
         }
-        self.mark_flushed().await.map_err(RelayError::Sqlx)?;
+        let marked = self.mark_flushed().await.map_err(RelayError::Sqlx);
         if full {
             *since = 0.0;
         }
@@ -128,7 +128,7 @@ impl Worker {
         // A cache that takes no invalidations must not delay the vouching for other caches.
         let vouched = self.vouch(vouching).await;
         self.sweep().await;
-        vouched?;
+        vouched.and(marked)?;
         applied
     }
 
@@ -179,13 +179,11 @@ impl Worker {
 
     /// Marks the rows that transactions of this process have applied themselves.
     pub(super) async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
-        let flushed = self.state.take_flushed();
-        for (ids, begin) in flushed.chunks(BATCH.into()).zip((0..).step_by(BATCH.into())) {
-            if let Err(error) = outbox::mark(&self.pool, ids).await {
-                // Else a relay would make these invalidations again, and the values would be loaded again.
-                self.state.flushed(&flushed[begin..]);
-                return Err(error);
-            }
+        let mut unmarked = Unmarked { state: &self.state, rows: self.state.take_flushed() };
+        while !unmarked.rows.is_empty() {
+            let batch = unmarked.rows.len().min(BATCH.into());
+            outbox::mark(&self.pool, &unmarked.rows[..batch]).await?;
+            unmarked.rows.drain(..batch);
         }
         Ok(())
     }
@@ -218,5 +216,18 @@ impl Worker {
             applied.outage.map_or(Ok(()), Err)?;
         }
         Ok(!rows.is_empty())
+    }
+}
+
+/// Rows that this process has applied, while they are being marked. If that fails or is cut off, the next round marks
+/// them. Otherwise a relay would make these invalidations again, and the values would be loaded again.
+struct Unmarked<'a> {
+    state: &'a PoolState,
+    rows: Vec<i64>,
+}
+
+impl Drop for Unmarked<'_> {
+    fn drop(&mut self) {
+        self.state.flushed(&self.rows);
     }
 }

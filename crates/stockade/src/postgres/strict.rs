@@ -72,9 +72,10 @@ fn fates(pool: PgPool) -> Fates {
 /// had it lost it. A standby may not have heard of it yet.
 async fn is_over(pool: &PgPool, xid: &str) -> Result<bool, sqlx::Error> {
     const SQL: &str = "select pg_xact_status($1::text::xid8) is distinct from 'in progress'";
-    match sqlx::query_scalar(SQL).bind(xid).fetch_one(pool).await {
+    let mut connection = pool.acquire().await?;
+    match sqlx::query_scalar(SQL).bind(xid).fetch_one(&mut *connection).await {
         Err(error) if sqlstate(&error) == Some(INVALID_PARAMETER_VALUE) => {
-            sqlx::query_scalar("select not pg_is_in_recovery()").fetch_one(pool).await
+            sqlx::query_scalar("select not pg_is_in_recovery()").fetch_one(&mut *connection).await
         }
         answer => answer,
     }

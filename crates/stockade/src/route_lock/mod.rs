@@ -81,8 +81,8 @@
 //!    if the client stops reading. A streamed read then breaks off, since its rest would be read without a lock. A body
 //!    that is passed on from another service may have a known length: [`RouteLock::hold`] keeps the lock to its end.
 //!
-//! Reads run within their request. They end with the client, with the loss of the lock, and after the longest hold,
-//! which also limits a read that goes on without its lock.
+//! Reads run within their request. They end with the client, with the loss of the lock, and after the longest hold. A
+//! read that goes on without its lock has no such limit.
 //!
 //! Requests of unsafe methods, and all requests in exclusive mode, run on a task that the locks own, in the span of the
 //! request. A shutdown waits for them. They go on when the client goes away or the lock is lost: if a handler were

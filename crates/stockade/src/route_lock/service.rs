@@ -9,10 +9,9 @@ use axum::{
     extract::Request,
     response::{IntoResponse, Response},
 };
-use tokio::time::timeout;
 use tower_service::Service;
 
-use super::{Admitted, Keys, Problem, RequestLocks, Route, Section};
+use super::{Admitted, Keys, RequestLocks, Route, Section};
 
 /// The service of [`RouteLock`](super::RouteLock). Its error type is that of the inner service: a refusal is a
 /// response.
@@ -78,10 +77,6 @@ impl Route {
             // Under a lock further out the handler is on a task already, which keeps that lock and its limits.
             Ok(Admitted::Unlocked(request)) if !request.method().is_safe() && !RequestLocks::has_any(&request) => {
                 self.detach_unlocked(call(inner, request)).await?
-            }
-            Ok(Admitted::Unlocked(request)) if request.method().is_safe() => {
-                let answer = timeout(self.settings.max_hold, call(inner, request)).await;
-                answer.unwrap_or_else(|_| Ok(self.end(Problem::LeaseLost)))?
             }
             Ok(Admitted::Free(request) | Admitted::Unlocked(request)) => call(inner, request).await?,
             Ok(Admitted::Held(mut request, grant)) => {

@@ -31,9 +31,10 @@ pub(crate) fn is_of_the_row(error: &LoadError) -> bool {
     chain(error).any(|error| error.is::<RowError>() || is_of_sqlx(error))
 }
 
-/// Whether the loader reads another cache, and that one refused to load: the database was not asked.
-pub(crate) fn is_refused(error: &LoadError) -> bool {
-    chain(error).any(|error| matches!(error.downcast_ref(), Some(CacheError::Shed { .. })))
+/// The error of another cache, which the loader reads, if that one did not ask the database.
+pub(crate) fn not_asked(error: &LoadError) -> Option<CacheError> {
+    let refused = |error: &CacheError| matches!(error, CacheError::Shed { .. } | CacheError::HeldOff { .. });
+    chain(error).filter_map(|error| error.downcast_ref()).find(|&error| refused(error)).cloned()
 }
 
 fn chain(error: &LoadError) -> impl Iterator<Item = &(dyn Error + 'static)> {
@@ -71,7 +72,8 @@ mod tests {
         let nested = CacheError::Load(LoadError::new(RowError::new("garbage")));
         assert!(is_of_the_row(&LoadError::new(nested)));
         let shed = CacheError::Shed { retry_after: std::time::Duration::ZERO };
-        assert!(is_refused(&LoadError::new(shed.clone())) && !is_of_the_row(&LoadError::new(shed)));
+        assert!(matches!(not_asked(&LoadError::new(shed)), Some(CacheError::Shed { .. })));
+        assert!(not_asked(&LoadError::new(CacheError::Panicked)).is_none());
         assert!(!is_of_the_row(&LoadError::new(std::io::Error::other("the database is down"))));
     }
 

@@ -65,7 +65,7 @@ impl<K: CacheKey, V: CacheValue> Core<K, V> {
                 let limits = &self.loader.limits;
                 let wait = if limits.is_refusing() { Duration::ZERO } else { self.loader.longest_wait() };
                 let admitting = timeout(wait, limits.admit_spare());
-                match self.loader.aborting.run_until_cancelled(admitting).await {
+                match self.loader.closing.run_until_cancelled(admitting).await {
                     Some(Ok(place)) => {
                         let outcome = self.load_leased(Some(place), key, name, &pilot, leased).await;
                         return pilot.land(outcome);

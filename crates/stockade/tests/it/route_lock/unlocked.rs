@@ -55,17 +55,6 @@ async fn a_read_goes_on_without_its_lock_after_its_wait_and_a_write_is_refused()
     idle(&locks).await;
 }
 
-#[tokio::test]
-async fn a_read_that_goes_on_without_its_lock_ends_after_the_longest_hold() {
-    let locks = Locks::memory();
-    let lock = RouteLock::by::<Sku>(&locks).read_wait(SHORT).max_hold(SHORT);
-    let app = Router::new().route("/stock/{sku}", get(std::future::pending::<()>).route_layer(lock));
-    let held = hold(&locks, "1").await;
-    let answer = timeout(LIMIT, send(&app, request(Method::GET, "/stock/1"))).await.expect("it never ends");
-    answer.refusal(503, "lease-lost");
-    drop(held);
-}
-
 /// Of a route whose lock is shared for all methods.
 #[tokio::test]
 async fn a_write_that_goes_on_without_its_lock_ends_although_its_client_leaves() {
