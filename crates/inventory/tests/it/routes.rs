@@ -253,8 +253,10 @@ async fn what_is_read_often_comes_from_memory_and_holds_every_write() {
             until("it comes from memory", async || {
                 let shown = reader.get("/stock/A").await;
                 assert_eq!(shown.json()["quantity"], quantity, "{shown:?}");
-                assert!(!shown.header("etag").is_empty());
-                shown.header("cache-status").ends_with("; detail=local")
+                // A read that waited too long for its lock has no tag, and says so.
+                let local = shown.header("cache-status").ends_with("; detail=local");
+                assert!(!local || !shown.header("etag").is_empty(), "{shown:?}");
+                local
             })
             .await;
         }
