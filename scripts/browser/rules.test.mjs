@@ -50,7 +50,7 @@ test("each rule sees its own trouble, and no other rule does", () => {
   const checks = (lock_store, cache_store) => ({ ready: { checks: { lock_store, cache_store } } });
   const problem = { type: "schema-outdated", title: "The schema is outdated" };
   const cases = [
-    [{}, { ready: null, problem }, /^bad: .* not ready: the schema is outdated \(schema-outdated\)\.$/],
+    [{}, { ready: null, problem }, /^NotReady: .* not ready: the schema is outdated \(schema-outdated\)\.$/],
     [{}, checks("down", "ok"), /^bad: The Redis of the locks does not answer/],
     [{}, checks("ok", "down"), /^bad: The Redis of the cache does not answer/],
     [

@@ -15,6 +15,7 @@ const NODE = "redlock_node";
 /** Each rule: `value` of a history, wrong when it is above `over`; `says` what is wrong; `todo` what helps. */
 export const RULES = [
   {
+    alert: "NotReady",
     level: "bad",
     over: 0,
     value: ({ newest }) => (newest.ready ? 0 : 1),

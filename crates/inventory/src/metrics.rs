@@ -43,6 +43,8 @@ names! {
     HTTP_DURATION = "http_request_duration_seconds";
     /// Requests being answered, by route.
     HTTP_IN_FLIGHT = "http_requests_in_flight";
+    /// 1 while `/readyz` answers 200; else 0.
+    READY = "inventory_ready";
     /// Connections to the database that this process has open, by state.
     DATABASE_CONNECTIONS = "inventory_database_connections";
     /// How many connections to the database this process may have open.
@@ -169,6 +171,11 @@ pub fn fence_rejected() {
 /// Counts a statement that got no connection in time.
 pub fn database_timed_out() {
     counter!(DATABASE_TIMEOUTS).increment(1);
+}
+
+/// Shows whether requests should come here.
+pub(crate) fn ready(is_ready: bool) {
+    gauge!(READY).set(f64::from(u8::from(is_ready)));
 }
 
 /// All metrics in the text format of Prometheus. Metrics of the process and of the database pool are read now.

@@ -95,5 +95,7 @@ fn admin(token: Secret, lock_log: LockLog, fleet: Fleet) -> Router<App> {
 }
 
 async fn render(State(app): State<App>, Extension(recorded): Extension<PrometheusHandle>) -> impl IntoResponse {
+    // Once balancers have taken every instance out, no request is left to count, and only this gauge tells of it.
+    metrics::ready(health::state(&app).await.is_ok());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::page(&app.pg, &recorded))
 }

@@ -49,6 +49,20 @@ async fn its_status_is_that_of_readiness() {
 }
 
 #[tokio::test]
+async fn a_scrape_shows_whether_the_instance_is_ready() {
+    let stage = Stage::bare().await;
+    let instance = stage.serve(&[("SHUTDOWN_DELAY", "5s")]).await;
+    let is = async |ready: u8| instance.metrics().await.contains(&format!("\ninventory_ready {ready}\n"));
+    assert!(is(0).await, "there is no schema");
+
+    let (migrated, output) = stage.run("migrate", &[]).await;
+    assert!(migrated.success(), "{output}");
+    until("it is shown as ready", async || is(1).await).await;
+    instance.terminate();
+    until("it is shown as going away", async || is(0).await).await;
+}
+
+#[tokio::test]
 async fn a_crowd_of_probes_over_a_slow_network_asks_the_database_once() {
     let stage = Stage::start().await;
     let proxy = Proxy::start(stage.postgres.addr()).await.unwrap();

@@ -39,6 +39,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("http_requests_total", &["method", "route", "status"]),
     ("http_request_duration_seconds", &["method", "route", "status"]),
     ("http_requests_in_flight", &["route"]),
+    ("inventory_ready", &[]),
     ("inventory_database_connections", &["state"]),
     ("inventory_database_connections_max", &[]),
     ("inventory_database_timeouts_total", &[]),
