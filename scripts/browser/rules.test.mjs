@@ -138,7 +138,10 @@ test("locks that an attack lost on purpose are told as such, and the fence is no
   assert.doesNotMatch(after(lost)[0], /attack|refused/);
 });
 
-test("a few errors are told of once they are five", () => {
+test("a few errors, or a few slow requests, are told of once they are five", () => {
+  const slow = (count) => ({ http_request_duration_seconds_bucket: { "read/0.25": 100, "read/+Inf": 100 + count } });
+  assert.deepEqual(after(slow(4)), []);
+  assert.match(after(slow(5))[0], /^SlowRequests: 100 %/);
   assert.deepEqual(after({ http_requests_total: { 200: 110, 503: 4 } }), []);
   assert.match(after({ http_requests_total: { 200: 110, 503: 5 } })[0], /^ServerErrors: 33\.3 %/);
 });

@@ -75,15 +75,18 @@ export class History {
     return null;
   }
 
-  /** The share of what a histogram recorded in the last seconds that took longer than `limit`. */
-  slower(family, prefixes, limit, seconds) {
+  /**
+   * The share of what a histogram recorded in the last seconds that took longer than `limit`; `null` where that is
+   * fewer than `fewest`.
+   */
+  slower(family, prefixes, limit, seconds, fewest) {
     let [total, quick] = [0, 0];
     for (const prefix of prefixes) {
       const buckets = this.#buckets(family, prefix, seconds);
       total += buckets.at(-1)?.count ?? 0;
       quick += buckets.find(({ le }) => le === limit)?.count ?? 0;
     }
-    return total > 0 ? 1 - quick / total : null;
+    return total - quick >= fewest ? 1 - quick / total : null;
   }
 
   #buckets(family, prefix, seconds) {

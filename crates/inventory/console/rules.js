@@ -7,8 +7,8 @@ const MIN5 = 300;
 const MIN10 = 600;
 /** A reservation that comes while nothing is sold waits for less. */
 const STILL = 30;
-/** With few requests a single error is more than a hundredth of them. */
-const FEWEST_ERRORS = 5;
+/** With few requests a single error, or a single slow one, is a large share of them. */
+const FEWEST = 5;
 /** The breakers of servers of which a quorum is enough: that of the quorum is `redis_lock`. */
 const NODE = "redlock_node";
 
@@ -60,7 +60,7 @@ export const RULES = [
     over: 0.01,
     value: (history) => {
       const errors = history.rise("http_requests_total", MIN5, (status) => status.startsWith("5"));
-      return errors >= FEWEST_ERRORS ? share(errors, history.rise("http_requests_total", MIN5)) : 0;
+      return errors >= FEWEST ? share(errors, history.rise("http_requests_total", MIN5)) : 0;
     },
     says: (value) => `${percent(value)} of the requests of the last minutes were answered 5xx.`,
     todo: "The type of the problem in the log says why. Look at the breakers and the database connections first.",
@@ -70,7 +70,7 @@ export const RULES = [
     level: "bad",
     over: 14.4 * 0.01,
     value: (history) =>
-      history.slower("http_request_duration_seconds_bucket", ["read/", "write/", "other/"], 0.25, MIN5),
+      history.slower("http_request_duration_seconds_bucket", ["read/", "write/", "other/"], 0.25, MIN5, FEWEST),
     says: (value) => `${percent(value)} of the requests of the last minutes took longer than 250 ms.`,
     todo: "See whether locks waiting, database loads or Redis commands rose with it.",
   },
