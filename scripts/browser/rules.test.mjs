@@ -14,6 +14,7 @@ const WELL = {
   inventory_database_timeouts_total: { "": 0 },
   inventory_fence_rejected_total: { "": 0 },
   inventory_flash_entries_total: { stored: 5, dead: 0, rejected: 0 },
+  inventory_flash_known: { "": 1 },
   inventory_flash_stream_entries: { "": 0 },
   process_start_time_seconds: { "": 1000 },
   stockade_breaker_state: { "database/closed": 1, "database/open": 0, "redis_lock/closed": 1, "redis_lock/open": 0 },
@@ -102,6 +103,14 @@ test("reservations that wait for a moment, or behind others that are stored, do 
   assert.deepEqual(after({ ...waiting, inventory_flash_entries_total: { stored: 6, dead: 0, rejected: 0 } }), []);
   const both = combine(["a:1", "b:1"].map((name) => [name, snapshot(1060, waiting)]));
   assert.equal(both.metrics.inventory_flash_stream_entries[""], 9, "they see the same entries");
+});
+
+test("flash sales that no instance knows may stand still", () => {
+  const [unknown, known] = [0, 1].map((value) => snapshot(1060, { inventory_flash_known: { "": value } }));
+  assert.match(told(history(unknown)).join(), /^FlashStandsStill: The flash sales are not known/);
+  const pair = (one, other) => combine([["a:1", one], ["b:1", other]]);
+  assert.match(told(history(pair(unknown, unknown))).join(), /^FlashStandsStill: /);
+  assert.deepEqual(told(history(pair(unknown, known))), []);
 });
 
 test("what has been over for longer than the window of its rule is not told any more", () => {

@@ -152,11 +152,15 @@ export const RULES = [
     alert: "FlashStandsStill",
     level: "bad",
     over: 0,
-    value: (history) =>
-      history.rise("inventory_flash_entries_total", MIN5) === 0
-        ? history.least("inventory_flash_stream_entries", STILL)
-        : 0,
-    says: (value) => `${count(value)} acknowledged reservations of flash sales wait for Postgres, and none is stored.`,
+    value: (history) => {
+      if (isUnaware(history)) return 1;
+      const stored = history.rise("inventory_flash_entries_total", MIN5);
+      return stored === 0 ? history.least("inventory_flash_stream_entries", STILL) : 0;
+    },
+    says: (value, history) =>
+      isUnaware(history)
+        ? "The flash sales are not known, whose acknowledged reservations may wait for Postgres."
+        : `${count(value)} acknowledged reservations of flash sales wait for Postgres, and none is stored.`,
     todo: "The log says why: look for “stands still”. They are stored once its cause is mended. Do not empty Redis.",
   },
 ];
@@ -173,6 +177,9 @@ function openBreakers(snapshot) {
 }
 
 const isClosed = (snapshot, name) => snapshot.metrics.stockade_breaker_state?.[`${name}/closed`];
+
+/** Whether no instance has read yet which flash sales there are. */
+const isUnaware = (history) => history.now("inventory_flash_known") === 0;
 
 function share(part, whole) {
   return whole > 0 ? part / whole : null;

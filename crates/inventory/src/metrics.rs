@@ -55,7 +55,9 @@ names! {
     FLASH_RESERVATIONS = "inventory_flash_reservations_total";
     /// Entries of the streams of flash sales that were finished, by what became of them.
     FLASH_ENTRIES = "inventory_flash_entries_total";
-    /// Entries left in the streams of the flash sales that are not closed.
+    /// 1 once this process has read from the database which flash sales there are; else 0.
+    FLASH_KNOWN = "inventory_flash_known";
+    /// Entries left in the streams of the flash sales that are not closed. Not shown before these are known.
     FLASH_STREAM = "inventory_flash_stream_entries";
     /// From a flash reservation to its row in the database, seconds.
     FLASH_LAG = "inventory_flash_lag_seconds";
@@ -148,8 +150,9 @@ pub fn flash_entry(fate: FlashFate) {
     counter!(FLASH_ENTRIES, "outcome" => fate.as_str()).increment(1);
 }
 
-/// Shows how many entries wait in the streams.
+/// Shows how many entries wait in the streams, once it is known which streams there are.
 pub fn flash_stream(entries: i64) {
+    gauge!(FLASH_KNOWN).set(1);
     gauge!(FLASH_STREAM).set(f64::from(i32::try_from(entries).unwrap_or(i32::MAX)));
 }
 
@@ -245,6 +248,6 @@ fn announce_flash() {
     for fate in FlashFate::ALL {
         counter!(FLASH_ENTRIES, "outcome" => fate.as_str()).increment(0);
     }
-    gauge!(FLASH_STREAM).set(0);
+    gauge!(FLASH_KNOWN).set(0);
     let _ = histogram!(FLASH_LAG);
 }

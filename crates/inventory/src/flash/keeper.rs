@@ -128,7 +128,10 @@ impl Keeper {
                 for lane in self.lanes.values_mut() {
                     lane.consumer.count(&self.app.flash).await;
                 }
-                self.show();
+                // Before the first answer there are no lanes, and how much waits is not known.
+                if !self.lanes.is_empty() {
+                    self.show();
+                }
                 return Pause::Trouble;
             }
         }

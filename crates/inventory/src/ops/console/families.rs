@@ -25,6 +25,7 @@ const FAMILIES: &[Family] = &[
     family(metrics::DATABASE_CONNECTIONS_MAX, &[]),
     family(metrics::DATABASE_TIMEOUTS, &[]),
     family(metrics::FLASH_ENTRIES, &["outcome"]),
+    family(metrics::FLASH_KNOWN, &[]),
     family(metrics::FLASH_STREAM, &[]),
     family(library::LOCK_ACQUISITIONS, &["outcome"]),
     family("stockade_lock_handoff_seconds_bucket", &["le"]),

@@ -45,6 +45,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("inventory_database_timeouts_total", &[]),
     ("inventory_flash_reservations_total", &["outcome"]),
     ("inventory_flash_entries_total", &["outcome"]),
+    ("inventory_flash_known", &[]),
     ("inventory_flash_stream_entries", &[]),
     ("inventory_flash_lag_seconds", &[]),
     ("process_cpu_seconds_total", &[]),

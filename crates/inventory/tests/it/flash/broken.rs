@@ -188,7 +188,14 @@ async fn the_metrics_say_how_many_reservations_wait_while_postgres_is_away() {
         reserved(&instance, "ann", 1).await;
         waiting(made).await;
     }
+    let later = stage.serve(&[("DATABASE_ACQUIRE_TIMEOUT", "500ms")]).await;
+    let later_shows = async |line: &str| later.metrics().await.contains(&format!("\n{line}\n"));
+    until("it asked in vain", async || later.log().contains("the flash sales are not known")).await;
+    assert!(later_shows("inventory_flash_known 0").await);
+    assert!(!later.metrics().await.contains("\ninventory_flash_stream_entries "), "it does not know how many wait");
     stage.postgres.restart().await.unwrap();
+    until("it knows", async || later_shows("inventory_flash_known 1").await).await;
+    until("it shows that none wait", async || later_shows("inventory_flash_stream_entries 0").await).await;
     waiting(0).await;
     until_stored(&stage, 4).await;
 }
