@@ -80,7 +80,7 @@ export const RULES = [
     over: 0,
     value: (history) => history.rise("inventory_database_timeouts_total", MIN5),
     says: (value) => `Requests got no connection to Postgres in time: ${count(value)} in the last minutes.`,
-    todo: "Look for long transactions, and whether Postgres' host vanished; else raise DATABASE_MAX_CONNECTIONS.",
+    todo: "The log says whether Postgres refuses. Else end long transactions, or raise DATABASE_MAX_CONNECTIONS.",
   },
   {
     alert: "LoadsAtTheirLimit",

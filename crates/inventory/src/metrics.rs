@@ -49,7 +49,7 @@ names! {
     DATABASE_CONNECTIONS = "inventory_database_connections";
     /// How many connections to the database this process may have open.
     DATABASE_CONNECTIONS_MAX = "inventory_database_connections_max";
-    /// Times that no connection was free within DATABASE_ACQUIRE_TIMEOUT.
+    /// Times that no connection was to be had within DATABASE_ACQUIRE_TIMEOUT.
     DATABASE_TIMEOUTS = "inventory_database_timeouts_total";
     /// Requests for a flash reservation, by outcome.
     FLASH_RESERVATIONS = "inventory_flash_reservations_total";
