@@ -70,8 +70,8 @@ test("each rule sees its own trouble, and no other rule does", () => {
       {},
       /^SlowRequests: 50\.0 % .* longer than 250 ms\.$/,
     ],
-    [{ inventory_database_timeouts_total: { "": 3 } }, {}, /^DatabaseConnections: .* in time: 3 in the last/],
-    [{ stockade_cache_requests_total: { hit_redis: 10, shed: 1 } }, {}, /^LoadsAtTheirLimit: Reads are refused/],
+    [{ inventory_database_timeouts_total: { "": 5 } }, {}, /^DatabaseConnections: .* in time: 5 in the last/],
+    [{ stockade_cache_requests_total: { hit_redis: 10, shed: 5 } }, {}, /^LoadsAtTheirLimit: 5 reads were refused/],
     [{ stockade_subscription_up: { stock: 0, attack: 1 } }, {}, /^SubscriptionDown: .* serves nothing from its memory/],
     [{ stockade_outbox_lag_seconds: { "": 31 } }, {}, /^OutboxLag: .* waited for 31\.0 s/],
     [{ stockade_outbox_refused_rows: { "": 2 } }, {}, /^OutboxRefused: The cache refuses 2 invalidations/],
@@ -147,12 +147,14 @@ test("locks that an attack lost on purpose are told as such, and the fence is no
   assert.doesNotMatch(after(lost)[0], /attack|refused/);
 });
 
-test("a few errors, or a few slow requests, are told of once they are five", () => {
+test("a few errors, slow requests or refusals are told of once they are five", () => {
   const slow = (count) => ({ http_request_duration_seconds_bucket: { "read/0.25": 100, "read/+Inf": 100 + count } });
   assert.deepEqual(after(slow(4)), []);
   assert.match(after(slow(5))[0], /^SlowRequests: 100 %/);
   assert.deepEqual(after({ http_requests_total: { 200: 110, 503: 4 } }), []);
   assert.match(after({ http_requests_total: { 200: 110, 503: 5 } })[0], /^ServerErrors: 33\.3 %/);
+  assert.deepEqual(after({ inventory_database_timeouts_total: { "": 4 } }), []);
+  assert.deepEqual(after({ stockade_cache_requests_total: { hit_redis: 10, shed: 4 } }), []);
 });
 
 test("the open breaker of one instance is told although it is closed in the others", () => {

@@ -77,7 +77,7 @@ export const RULES = [
   {
     alert: "DatabaseConnections",
     level: "warn",
-    over: 0,
+    over: 4,
     value: (history) => history.rise("inventory_database_timeouts_total", MIN5),
     says: (value) => `Requests got no connection to Postgres in time: ${count(value)} in the last minutes.`,
     todo: "The log says whether Postgres refuses. Else end long transactions, or raise DATABASE_MAX_CONNECTIONS.",
@@ -85,9 +85,9 @@ export const RULES = [
   {
     alert: "LoadsAtTheirLimit",
     level: "warn",
-    over: 0,
-    value: (history) => history.rate("stockade_cache_requests_total", MIN5, (outcome) => outcome === "shed"),
-    says: () => "Reads are refused, since as many loads from Postgres as are allowed are under way.",
+    over: 4,
+    value: (history) => history.rise("stockade_cache_requests_total", MIN5, (outcome) => outcome === "shed"),
+    says: (value) => `${count(value)} reads were refused in the last minutes: as many loads as are allowed ran.`,
     todo: "Postgres is slow, or the cache misses too often. Keep DB_MAX_LOADS below DATABASE_MAX_CONNECTIONS.",
   },
   {

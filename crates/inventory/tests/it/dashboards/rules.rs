@@ -81,7 +81,10 @@ fn each_alert_is_a_rule_of_the_console_with_the_same_bound() {
         let rule = rule.unwrap_or_else(|| panic!("rules.js has no rule {alert}"));
         // What comes after `and` is another condition.
         let first = expr.split(" and ").next().unwrap_or_default();
-        let bound = first.rsplit_once(" > ").map_or("0", |(_, bound)| bound);
+        let bound = match first.rsplit_once(" >= ") {
+            Some((_, fewest)) => (fewest.parse::<u32>().unwrap() - 1).to_string(),
+            None => first.rsplit_once(" > ").map_or("0", |(_, bound)| bound).to_owned(),
+        };
         assert!(rule.contains(&format!("over: {bound},")), "{alert}: the alert is for more than {bound}");
         alerts.insert(alert);
     }
