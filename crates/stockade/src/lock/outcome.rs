@@ -19,7 +19,8 @@ pub(super) struct Outcome {
 /// Shows the metrics of a lock before its first attempt: counters as zero, histograms as empty.
 #[cfg(feature = "axum")]
 pub(super) fn announce(label: &Label) {
-    use crate::store::{LossReason, Recall};
+    use super::series::announce_losses;
+    use crate::store::Recall;
 
     let lock = || ("lock", label.clone());
     metrics::announce_times(metrics::LOCK_HANDOFF, &[lock()]);
@@ -38,9 +39,7 @@ pub(super) fn announce(label: &Label) {
             metrics::announce(metrics::LOCK_ACQUISITIONS, &tags);
         }
     }
-    for reason in [LossReason::Expired, LossReason::Stolen, LossReason::Forced, LossReason::StoreLostData] {
-        metrics::announce(metrics::LOCK_LOST, &[lock(), metrics::tag("reason", reason.as_str())]);
-    }
+    announce_losses(label);
 }
 
 /// A reader entered without asking anybody.

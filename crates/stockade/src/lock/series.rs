@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use crate::{
     metrics::{self, Counter, Gauge, Times},
     resource::Label,
-    store::{Mode, Observer},
+    store::{LossReason, Mode, Observer},
 };
 
 /// The outcome of an attempt that got the lock from the store.
@@ -36,6 +36,7 @@ pub(super) struct Series {
 impl Series {
     fn new(label: &Label, mode: Mode, observer: Option<Observer>) -> Self {
         let tags = [("lock", label.clone()), metrics::tag("mode", mode.as_str())];
+        announce_losses(label);
         Self {
             waiters: Gauge::of(metrics::LOCK_WAITERS, &tags[..1]),
             held: Gauge::of(metrics::LOCKS_HELD, &tags),
@@ -64,6 +65,13 @@ impl Series {
             _ => return metrics::count(metrics::LOCK_ACQUISITIONS, &tags()),
         };
         kept.get_or_init(|| Counter::of(metrics::LOCK_ACQUISITIONS, &tags())).count();
+    }
+}
+
+/// Shows how often a lock was lost before it was, as zero: an alert asks by how much that rises.
+pub(super) fn announce_losses(label: &Label) {
+    for reason in [LossReason::Expired, LossReason::Stolen, LossReason::Forced, LossReason::StoreLostData] {
+        metrics::announce(metrics::LOCK_LOST, &[("lock", label.clone()), metrics::tag("reason", reason.as_str())]);
     }
 }
 

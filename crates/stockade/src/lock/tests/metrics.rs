@@ -49,7 +49,7 @@ async fn each_attempt_is_counted_once_by_its_outcome() {
     assert_eq!(gauge("stockade_lock_wait_seconds_count{lock=\"stock\",mode=\"write\"}").as_deref(), Some("2"));
     assert_eq!(gauge("stockade_lock_hold_seconds_count{lock=\"stock\",mode=\"write\"}").as_deref(), Some("2"));
     assert_eq!(gauge("stockade_lock_handoff_seconds_count{lock=\"stock\"}").as_deref(), Some("1"));
-    assert_eq!(gauge("stockade_lock_lost_total{lock=\"stock\"").as_deref(), None);
+    assert_eq!(gauge("stockade_lock_lost_total{lock=\"stock\",reason=\"expired\"}").as_deref(), Some("0"));
 }
 
 #[tokio::test]
@@ -96,13 +96,16 @@ async fn each_loss_is_counted_once_by_its_reason() {
     let limited = locks.write(&Sku("2")).max_hold(SHORT).acquire().await.unwrap();
     let released = locks.write(&Sku("3")).lease(LEASE).acquire().await.unwrap();
     let renewed = locks.write(&Sku("4")).lease(LEASE).acquire().await.unwrap();
+    for reason in ["expired", "stolen", "forced", "store_lost_data"] {
+        assert_eq!(lost(reason).as_deref(), Some("0"), "{reason} is shown before the first loss");
+    }
     locks.force_release("stock:1", Force::Now).await.unwrap();
     let after = released.fence();
     released.release().await.unwrap();
     forced.lost().await;
     limited.lost().await;
     after.ownership.lose(LossReason::Expired);
-    until("expired", async || lost("expired").is_some()).await;
+    until("expired", async || lost("expired").as_deref() == Some("1")).await;
     drop((forced, limited));
 
     assert!(renewed.is_held());
