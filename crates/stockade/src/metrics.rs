@@ -96,12 +96,13 @@ names! {
     /// Intents that were gone when their transaction ended them: the store lost data, or the process stood still for
     /// seconds and another one ended them.
     CACHE_INTENT_LOST = "stockade_cache_intent_lost_total";
-    /// 1 while the store of a cache is connected and known to have lost no invalidation; at 0 a strict cache loads
-    /// every read.
+    /// 0 while the store of a cache is not connected, or may have lost an invalidation, so that a strict cache loads
+    /// every read; else 1.
     CACHE_VOUCHED_FOR = "stockade_cache_vouched_for";
-    /// Age of the oldest invalidation not applied yet, seconds.
+    /// Age of the oldest invalidation not applied yet, seconds. Of several relays it is the highest, without a relay 0.
     OUTBOX_LAG = "stockade_outbox_lag_seconds";
-    /// Invalidations that a cache refused while it took others, and that are not applied yet.
+    /// Invalidations that a cache refused while it took others, and that are not applied yet. Of several relays it is
+    /// the highest number, without a relay 0.
     OUTBOX_REFUSED = "stockade_outbox_refused_rows";
     /// Transactions of group commits, by outcome: `apart` if its changes are made again, each by itself.
     GROUP_COMMITS = "stockade_group_commits_total";

@@ -59,6 +59,7 @@ mod begin;
 mod claim;
 mod commit;
 mod error;
+mod gauges;
 mod group_commit;
 mod install;
 mod invalidations;

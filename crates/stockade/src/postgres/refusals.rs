@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use parking_lot::Mutex;
 use sqlx::PgPool;
 
-use super::{RelayError, outbox};
-use crate::metrics::{self, OUTBOX_REFUSED, tag};
+use super::{RelayError, gauges::Gauges, outbox};
+use crate::metrics::OUTBOX_REFUSED;
 
 /// The caches that refuse some rows of the outbox and take others, and whose refusals were logged.
 #[derive(Debug, Default)]
@@ -27,11 +27,17 @@ impl Refusals {
     }
 
     /// Sets the gauge of refused rows. `waits` says whether any row is pending; if none is, none is refused.
-    pub(super) async fn count(&self, pool: &PgPool, caches: &[&'static str], waits: bool) -> Result<(), sqlx::Error> {
+    pub(super) async fn count(
+        &self,
+        pool: &PgPool,
+        caches: &[&'static str],
+        waits: bool,
+        gauges: &Gauges,
+    ) -> Result<(), sqlx::Error> {
         for cache in caches {
             let rows = if waits { outbox::refused(pool, cache).await? } else { 0 };
             #[expect(clippy::cast_precision_loss, reason = "a gauge")]
-            metrics::gauge(OUTBOX_REFUSED, &[tag("cache", cache)], rows as f64);
+            gauges.set(OUTBOX_REFUSED, Some(cache), rows as f64);
             if rows == 0 && self.0.lock().remove(cache) {
                 tracing::info!(cache, "every invalidation that the cache had refused is applied");
             }

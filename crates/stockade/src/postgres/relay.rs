@@ -17,7 +17,7 @@ use crate::cache::Invalidator;
 ///
 /// A row is applied when it is 2 s old and its committer has not reported success. Applied rows are kept for 10
 /// minutes, for [`Relay::reapply`]; rows that are marked together become one row. The gauge
-/// `stockade_outbox_lag_seconds` is the age of the oldest row that waits.
+/// `stockade_outbox_lag_seconds` is the age of the oldest row that waits for a relay of the process.
 ///
 /// When the store of a cache comes up as a new run, it may be a replica that was promoted without the newest
 /// invalidations. The relay then applies all kept rows again. If the store has replicas, the relay applies the rows

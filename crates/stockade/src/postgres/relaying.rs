@@ -6,10 +6,10 @@ use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    RelayError, applying::apply, new_run::NewRun, outbox, presence::Presence, refusals::Refusals, registry::PoolState,
-    replay::Replay, vouching::Vouching,
+    RelayError, applying::apply, gauges::Gauges, new_run::NewRun, outbox, presence::Presence, refusals::Refusals,
+    registry::PoolState, replay::Replay, vouching::Vouching,
 };
-use crate::{cache::Invalidator, clock::Instant, metrics};
+use crate::{cache::Invalidator, clock::Instant, metrics::OUTBOX_LAG};
 
 /// How often the relay looks for rows.
 const TICK: Duration = Duration::from_millis(250);
@@ -37,6 +37,7 @@ pub(super) struct Worker {
     caches: Vec<Invalidator>,
     names: Vec<&'static str>,
     refusals: Refusals,
+    gauges: Gauges,
     presence: Presence,
     /// When intents were swept last.
     swept: Mutex<Option<Instant>>,
@@ -52,9 +53,10 @@ impl Worker {
         let names: Vec<_> = caches.iter().map(Invalidator::name).collect();
         let state = PoolState::of(&pool);
         state.collect();
-        let (refusals, presence, swept) = (Refusals::default(), Presence::default(), Mutex::default());
+        let (refusals, gauges) = (Refusals::default(), Gauges::new());
+        let (presence, swept) = (Presence::default(), Mutex::default());
         let (round_limit, replay_share) = (ROUND_LIMIT, REPLAY_SHARE);
-        Self { pool, state, caches, names, refusals, presence, swept, round_limit, replay_share }
+        Self { pool, state, caches, names, refusals, gauges, presence, swept, round_limit, replay_share }
     }
 
     /// Works until it is stopped.
@@ -119,9 +121,10 @@ impl Worker {
         }
         let lag;
         (lag, *since) = outbox::lag(&self.pool, &self.names, *since).await.map_err(RelayError::Sqlx)?;
-        metrics::gauge(metrics::OUTBOX_LAG, &[], lag);
-        let applied = if lag >= GRACE.as_secs_f64() { self.apply_pending().await } else { Ok(false) };
-        self.refusals.count(&self.pool, &self.names, lag >= GRACE.as_secs_f64()).await.map_err(RelayError::Sqlx)?;
+        self.gauges.set(OUTBOX_LAG, None, lag);
+        let waits = lag >= GRACE.as_secs_f64();
+        let applied = if waits { self.apply_pending().await } else { Ok(false) };
+        self.refusals.count(&self.pool, &self.names, waits, &self.gauges).await.map_err(RelayError::Sqlx)?;
         if full {
             self.delete_old().await.map_err(RelayError::Sqlx)?;
         }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, pending};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use parking_lot::Mutex;
 use sqlx::PgPool;
 use stockade_testbed::PostgresServer;
@@ -282,6 +283,38 @@ async fn a_row_waits_for_every_cache_of_its_name() {
     frozen.down.store(false, Ordering::Release);
     until(async || frozen.seen() == ["stock:a"] && rows(&pool).await == (1, 0)).await;
     relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn the_gauges_show_the_worst_of_all_relays_and_end_with_them() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let shown = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let ((_late, late), (_well, well)) = (database().await, database().await);
+    let (frozen, cache) = Recorder::new();
+    frozen.down.store(true, Ordering::Release);
+    let row = "insert into stockade.outbox (cache, resource, created_at, attempts)
+        values ('stock', 'stock:a', clock_timestamp() - interval '1 hour', 1)";
+    sqlx::query(row).execute(&late).await.unwrap();
+    let relays = [(late, cache), (well, Recorder::new().1)].map(|(pool, cache)| Relay::spawn(pool, [cache]));
+    let value = |series: &str| -> Option<f64> {
+        let text = shown.render();
+        text.lines().find_map(|line| line.strip_prefix(series))?.trim().parse().ok()
+    };
+    let are_high = || {
+        let [lag, refused] =
+            [value("stockade_outbox_lag_seconds "), value("stockade_outbox_refused_rows{cache=\"stock\"} ")];
+        lag > Some(3_000.0) && refused >= Some(1.0)
+    };
+    until(async || are_high()).await;
+    // For longer than some rounds of the other relay.
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(are_high(), "{}", shown.render());
+    }
+    drop(relays);
+    // Relays of other tests in this process may see rows that are minutes old.
+    until(async || value("stockade_outbox_lag_seconds ") < Some(3_000.0)).await;
 }
 
 #[tokio::test]

@@ -230,9 +230,10 @@ async fn each_cache_of_a_process_shows_whether_it_hears_of_invalidations() {
     shown(1, 1).await;
     proxy.set(Fault::Hole);
     shown(0, 1).await;
-    // An alert on the cache ends with the cache.
+    // An alert on the cache ends with the cache, and so does what is said of its store.
     stocks.shutdown(Duration::ZERO).await;
     shown(1, 1).await;
+    assert!(metrics.render().contains("\nstockade_cache_vouched_for{cache=\"stock\"} 1\n"), "{}", metrics.render());
     prices.shutdown(Duration::ZERO).await;
     server.end_behind(proxy).await;
 }

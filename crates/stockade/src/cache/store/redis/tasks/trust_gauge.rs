@@ -45,7 +45,8 @@ pub(crate) async fn show<V: Send + Sync + 'static>(
             break;
         }
     }
-    set(false);
+    // A cache that has ended waits for nothing.
+    set(true);
 }
 
 fn tell_of_none(cache: &'static str) {
