@@ -53,7 +53,7 @@ names! {
     DATABASE_TIMEOUTS = "inventory_database_timeouts_total";
     /// Requests for a flash reservation, by outcome.
     FLASH_RESERVATIONS = "inventory_flash_reservations_total";
-    /// Entries of the streams of flash sales that were finished, by what became of them.
+    /// Entries of the streams of flash sales, by what became of them.
     FLASH_ENTRIES = "inventory_flash_entries_total";
     /// 1 once this process has read from the database which flash sales there are; else 0.
     FLASH_KNOWN = "inventory_flash_known";
@@ -133,7 +133,7 @@ labels! {
         Stored = "stored",
         /// Not stored: its units are gone, or its counter was replaced.
         Rejected = "rejected",
-        /// The entry was stored or rejected before.
+        /// The entry was stored or rejected before, and was still in the stream.
         Repeated = "repeated",
         /// The entry can't be stored: a dead letter.
         Dead = "dead",
@@ -145,9 +145,14 @@ pub fn flash_reservation(outcome: FlashOutcome) {
     counter!(FLASH_RESERVATIONS, "outcome" => outcome.as_str()).increment(1);
 }
 
-/// Counts an entry of a stream that is finished.
+/// Counts an entry of a stream that is decided.
 pub fn flash_entry(fate: FlashFate) {
     counter!(FLASH_ENTRIES, "outcome" => fate.as_str()).increment(1);
+}
+
+/// Counts entries that were decided before, and have left their stream.
+pub fn flash_repeated(entries: u64) {
+    counter!(FLASH_ENTRIES, "outcome" => FlashFate::Repeated.as_str()).increment(entries);
 }
 
 /// Shows how many entries wait in the streams, once it is known which streams there are.
@@ -221,7 +226,10 @@ pub(crate) fn announce_route(method: &'static str, route: &'static str, successe
 ///
 /// When a recorder is installed already.
 pub fn install() -> Result<PrometheusHandle, BuildError> {
+    // While Postgres is away reservations wait for minutes.
+    let flash_lag = [stockade::metrics::BUCKETS, &[30.0, 60.0, 300.0]].concat();
     let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Full(FLASH_LAG.to_owned()), &flash_lag)?
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), stockade::metrics::BUCKETS)?
         .install_recorder()?;
     stockade::metrics::describe();

@@ -102,13 +102,15 @@ impl Consumer {
         if entries.is_empty() {
             return Ok(0);
         }
-        let finished = self.store(flash, pg, &entries).await?;
+        let (finished, repeated) = self.store(flash, pg, &entries).await?;
         if !finished.is_empty() {
             self.left = flash.counter().settle(&self.sku, &finished).await?;
         }
         for entry in &finished {
             self.refusals.remove(&entry.id);
         }
+        // An entry that can't be removed is repeated each time, and must not look as if something was done.
+        metrics::flash_repeated(repeated);
         self.behind = finished.len() < entries.len();
         Ok(finished.len())
     }
@@ -130,16 +132,16 @@ impl Consumer {
         Ok(if since.elapsed() > STUCK { Duration::ZERO } else { STUCK })
     }
 
-    /// Stores entries. Returns those that are stored, rejected or dead letters.
+    /// Stores entries. Returns those that are stored, rejected or dead letters, and how many of them were before.
     #[tracing::instrument(name = "flash.store", level = "debug", skip_all, fields(entries = entries.len()))]
     async fn store<'a>(
         &mut self,
         flash: &Flash,
         pg: &PgPool,
         entries: &'a [Entry],
-    ) -> Result<Vec<&'a Entry>, RoundError> {
+    ) -> Result<(Vec<&'a Entry>, u64), RoundError> {
         traces::link(entries.iter().filter_map(|entry| entry.traceparent.as_deref()));
-        let mut finished = Vec::with_capacity(entries.len());
+        let (mut finished, mut repeated) = (Vec::with_capacity(entries.len()), 0);
         let mut of_sale: BTreeMap<SaleId, Vec<(&'a Entry, &'a Reservation)>> = BTreeMap::new();
         for entry in entries {
             match &entry.reservation {
@@ -156,6 +158,7 @@ impl Consumer {
             match (flash.answered(carry(pg, sale, &reservations)).await, &*all) {
                 (Ok(fates), _) => {
                     for ((entry, reservation), fate) in all.iter().zip(fates) {
+                        repeated += u64::from(matches!(fate, Fate::Repeated(_)));
                         tell(flash, entry, reservation, fate);
                         finished.push(*entry);
                     }
@@ -177,7 +180,7 @@ impl Consumer {
                 (Err(_), _) => left.extend(all.iter().map(|&one| (sale, vec![one]))),
             }
         }
-        Ok(finished)
+        Ok((finished, repeated))
     }
 
     /// Keeps an entry among the dead letters.
@@ -191,21 +194,23 @@ impl Consumer {
     ) -> Result<(), RoundError> {
         let reservation = entry.reservation.as_ref().ok().map(|reservation| reservation.id.as_str());
         let letter = DeadLetter { sku: &self.sku, entry: &entry.id, reservation, fields, error };
-        flash.answered(db::flash_dead_letter::insert(pg, &letter)).await.map_err(CarryError::Away)?;
-        metrics::flash_entry(FlashFate::Dead);
-        tracing::error!(sku = %self.sku, entry = entry.id, error, "a reservation can't be stored: see flash_dead_letter");
+        if flash.answered(db::flash_dead_letter::insert(pg, &letter)).await.map_err(CarryError::Away)? {
+            metrics::flash_entry(FlashFate::Dead);
+            let (sku, entry) = (&self.sku, &entry.id);
+            tracing::error!(%sku, entry, error, "a reservation can't be stored: see flash_dead_letter");
+        }
         Ok(())
     }
 }
 
-/// Counts an entry that is finished, and tells the requests that wait for it.
+/// Counts an entry that is decided now, and tells the requests that wait for it.
 fn tell(flash: &Flash, entry: &Entry, reservation: &Reservation, fate: Fate) {
     let decided = Decided { stored: fate.is_stored(), generation: reservation.generation };
     flash.waiters().tell(&reservation.id, decided);
     metrics::flash_entry(match fate {
         Fate::Stored => FlashFate::Stored,
         Fate::Rejected => FlashFate::Rejected,
-        Fate::Repeated(_) => FlashFate::Repeated,
+        Fate::Repeated(_) => return,
     });
     if fate == Fate::Rejected {
         tracing::warn!(

@@ -207,6 +207,7 @@ async fn counters_and_histograms_are_there_before_their_first_event() {
         "stockade_lock_renewal_lag_seconds_count",
         r#"stockade_cache_load_seconds_count{cache="stock"}"#,
         r#"stockade_redis_command_seconds_count{op="renew"}"#,
+        r#"inventory_flash_lag_seconds_bucket{le="300"}"#,
         r#"http_request_duration_seconds_count{method="PUT",route="/stock/{sku}",status="201"}"#,
         r#"http_request_duration_seconds_bucket{method="PUT",route="/stock/{sku}",status="201",le="0.0025"}"#,
         r#"http_requests_total{method="GET",route="/stock/{sku}",status="200"}"#,

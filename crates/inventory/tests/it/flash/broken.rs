@@ -172,6 +172,40 @@ async fn what_was_accepted_is_stored_although_redis_has_no_memory_and_buyers_go_
 }
 
 #[tokio::test]
+async fn an_entry_that_can_not_be_removed_is_counted_once_as_what_became_of_it() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 9).await;
+    open(&instance, "A", 9, 9).await;
+    let shows = async |series: &str| instance.metrics().await.lines().any(|line| line == series);
+    let counts = async |outcome: &str, count: u32| {
+        shows(&format!("inventory_flash_entries_total{{outcome=\"{outcome}\"}} {count}")).await
+    };
+    let removal = async |rule: &str| stage.redis.command(&["ACL", "SETUSER", "default", rule]).await.unwrap();
+    let until_read_again = async || {
+        let before = reads(&stage).await.0;
+        until("it was read several times", async || reads(&stage).await.0 >= before + 4).await;
+    };
+    removal("-xack").await;
+    reserved(&instance, "ann", 1).await;
+    until("it is stored", async || counts("stored", 1).await).await;
+    until_read_again().await;
+    assert!(counts("stored", 1).await && counts("repeated", 0).await, "{}", instance.metrics().await);
+    removal("+xack").await;
+    until("it was there before", async || counts("repeated", 1).await).await;
+    assert!(counts("stored", 1).await && shows("inventory_flash_lag_seconds_count 1").await);
+
+    removal("-xack").await;
+    stage.redis.command(&["XADD", STREAM, "*", "made", "by hand"]).await.unwrap();
+    until("it is a dead letter", async || !counts("dead", 0).await).await;
+    until_read_again().await;
+    assert!(counts("dead", 1).await, "{}", instance.metrics().await);
+    removal("+xack").await;
+    until_stored(&stage, 1).await;
+    assert!(counts("dead", 1).await);
+}
+
+#[tokio::test]
 async fn the_metrics_say_how_many_reservations_wait_while_postgres_is_away() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
