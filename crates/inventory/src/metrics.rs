@@ -121,6 +121,8 @@ labels! {
         SaleClosed = "sale_closed",
         /// Too many waited for the database, or the counter was being made.
         Shed = "shed",
+        /// The client went away, or the time was up: it may have been made.
+        Cancelled = "cancelled",
         /// Everything else.
         Error = "error",
     }

@@ -131,6 +131,7 @@ pub(super) async fn reserve(
     let Reserve { customer, quantity } = body.value;
     let name = key.as_ref().map_or_else(Name::random, |key| Name::of_key(key.as_str()));
     let asked = Asked { customer, quantity, name };
+    let mut counted = Counted(FlashOutcome::Cancelled);
     let answer = match app.flash.reserve(&app.pg, &sku, &asked).await {
         Ok(Answer::Reserved(one)) => made(&app, &sku, &asked, &one, false).await,
         Ok(Answer::Known(one)) => made(&app, &sku, &asked, &one, true).await,
@@ -143,8 +144,17 @@ pub(super) async fn reserve(
         Ok(Answer::Unsettled | Answer::Other { .. }) => look_back(&app, &sku, &asked, key.is_some(), None).await,
         Err(error) => Err(error.into()),
     };
-    metrics::flash_reservation(outcome(&answer));
+    counted.0 = outcome(&answer);
     answer
+}
+
+/// A request that is counted when it ends, also if it is dropped before its answer.
+struct Counted(FlashOutcome);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        metrics::flash_reservation(self.0);
+    }
 }
 
 /// The answer to a reservation that is in Redis: at once, or once Postgres has it.

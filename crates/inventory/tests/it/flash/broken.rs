@@ -1,9 +1,9 @@
 //! A sale whose keys in Redis another program wrote to, and sales whose Redis or Postgres takes nothing.
 
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 use futures_util::future::{join, join_all};
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::{assert_conserved, hold_sales, open, reserve, reserved, until_closed, until_open, until_stored};
@@ -232,6 +232,21 @@ async fn the_metrics_say_how_many_reservations_wait_while_postgres_is_away() {
     until("it shows that none wait", async || later_shows("inventory_flash_stream_entries 0").await).await;
     waiting(0).await;
     until_stored(&stage, 4).await;
+}
+
+#[tokio::test]
+async fn a_reservation_whose_client_goes_away_is_counted() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("REDIS_TIMEOUT", "5s"), ("LOCK_LEASE", "15s")]).await;
+    instance.put("A", 9).await;
+    open(&instance, "A", 9, 9).await;
+    stage.redis.pause().unwrap();
+    let body = json!({ "customer": "ann", "quantity": 1 });
+    let asked = instance.request(Method::POST, "/flash/A/reservations").json(&body).timeout(Duration::from_millis(200));
+    assert!(asked.send().await.is_err_and(|error| error.is_timeout()));
+    let counted = "inventory_flash_reservations_total{outcome=\"cancelled\"} 1";
+    until("it is counted", async || instance.metrics().await.lines().any(|line| line == counted)).await;
+    stage.redis.resume().unwrap();
 }
 
 #[tokio::test]
