@@ -121,11 +121,7 @@ impl Ledger {
             }
             "NOPERM" => {
                 self.count("other");
-                let op = self.op;
-                tracing::error!(
-                    op,
-                    "Redis refuses this user a command (NOPERM): grant what the documentation of `stockade::redis` lists"
-                );
+                self.shared.refusals.tell_forbidden(self.op);
             }
             code => {
                 self.count("other");

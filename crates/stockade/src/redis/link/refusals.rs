@@ -1,18 +1,19 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How often the log repeats that a server takes no writes.
+/// How often the log repeats that a server refuses something.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// What the log last said of a server that answers and takes no writes.
+/// When the log last said why a server that answers takes no writes, or forbids an operation: by the code or by the
+/// operation. Commands fail by the hundred then, and their callers do not see the code.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<Option<(&'static str, Instant)>>);
+pub(super) struct Refusals(Mutex<BTreeMap<&'static str, Instant>>);
 
 impl Refusals {
-    /// Says in the log why a server takes no writes, if that is what the code of its error says: at first, when the
-    /// cause changes, and once a minute. Commands fail by the hundred then, and their callers do not see the code.
+    /// Says in the log why a server takes no writes, if that is what the code of its error says: once a minute for each
+    /// code.
     pub(super) fn tell(&self, role: &'static str, code: &str) {
         let Some((code, remedy)) = explained(code) else { return };
         if self.is_news(code) {
@@ -20,11 +21,21 @@ impl Refusals {
         }
     }
 
-    fn is_news(&self, code: &'static str) -> bool {
+    /// Says in the log that a server forbids this user an operation: once a minute for each operation.
+    pub(super) fn tell_forbidden(&self, op: &'static str) {
+        if self.is_news(op) {
+            tracing::error!(
+                op,
+                "Redis refuses this user a command (NOPERM): grant what the documentation of `stockade::redis` lists"
+            );
+        }
+    }
+
+    fn is_news(&self, cause: &'static str) -> bool {
         let mut told = self.0.lock();
-        let is_known = told.is_some_and(|(last, at)| last == code && at.elapsed() < REMINDER);
+        let is_known = told.get(cause).is_some_and(|at| at.elapsed() < REMINDER);
         if !is_known {
-            *told = Some((code, Instant::now()));
+            told.insert(cause, Instant::now());
         }
         !is_known
     }
@@ -54,11 +65,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_is_named_once_a_minute_and_when_its_cause_changes() {
+    async fn each_cause_of_refusals_is_named_once_a_minute() {
         let refusals = Refusals::default();
         assert!(refusals.is_news("OOM"));
         assert!(!refusals.is_news("OOM"));
         assert!(refusals.is_news("NOREPLICAS"));
+        assert!(!refusals.is_news("OOM"), "two causes in turn");
         advance(REMINDER).await;
         assert!(refusals.is_news("NOREPLICAS"));
         assert!(!refusals.is_news("NOREPLICAS"));

@@ -66,6 +66,8 @@ async fn rows_that_are_refused_keep_no_others_waiting_and_are_tried_again() {
     until(async || !lines(applied).is_empty()).await;
     let told = lines(refuses);
     assert!(told.len() == 1 && told[0].contains("WARN") && told[0].contains(r#"cache="stock""#), "{told:?}");
+    let forbidden = lines("(NOPERM)");
+    assert_eq!(forbidden.len(), 1, "each operation is named once");
 
     // What is refused after that is told again.
     world.restricted().await;
