@@ -115,17 +115,19 @@ impl RenewalQueue {
             let table = &mut *table;
             for id in table.take_agenda(now + TOGETHER) {
                 let Some(entry) = table.entries.get_mut(&id) else { continue };
+                // Observed of a lock that is lost by now, too: it may be lost because its renewal came too late.
+                let planned = entry.renew_at.take_if(|renew_at| *renew_at <= now + TOGETHER);
+                if let Some(planned) = planned {
+                    metrics::observe(metrics::LOCK_RENEWAL_LAG, &[], now.since(planned));
+                }
                 let held_too_long = entry.ends_at.is_some_and(|end| now >= end);
                 if held_too_long || entry.ownership.loss().is_some() {
                     over.extend(table.entries.remove(&id).map(|entry| (entry.ownership, held_too_long)));
                     continue;
                 }
-                if let Some(planned) = entry.renew_at.take_if(|renew_at| *renew_at <= now + TOGETHER) {
-                    metrics::observe(metrics::LOCK_RENEWAL_LAG, &[], now.since(planned));
-                    if entry.is_wanted(now) {
-                        let (ownership, deadline) = (Arc::clone(&entry.ownership), entry.ownership.deadline());
-                        due.push(Due { id, ownership, planned: planned.max(now), deadline });
-                    }
+                if let Some(planned) = planned.filter(|_| entry.is_wanted(now)) {
+                    let (ownership, deadline) = (Arc::clone(&entry.ownership), entry.ownership.deadline());
+                    due.push(Due { id, ownership, planned: planned.max(now), deadline });
                 }
                 table.plan(id);
             }

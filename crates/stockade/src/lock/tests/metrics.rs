@@ -113,3 +113,17 @@ async fn each_loss_is_counted_once_by_its_reason() {
     assert_eq!(lost("expired").as_deref(), Some("1"), "the released one must not count");
     assert!(value(&handle, "stockade_lock_renewal_lag_seconds_count").is_some());
 }
+
+#[tokio::test]
+async fn a_lock_that_was_lost_to_a_standstill_shows_how_late_its_renewal_came() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
+    let (_sender, silent) = std::sync::mpsc::channel::<()>();
+    assert!(silent.recv_timeout(LEASE * 2).is_err(), "the runtime stands still");
+    assert_eq!(held.lost().await, LossReason::Expired);
+    let lag = || value(&handle, "stockade_lock_renewal_lag_seconds_sum")?.parse::<f64>().ok();
+    until("the lag is shown", async || lag() > Some(LEASE.as_secs_f64())).await;
+}
