@@ -1,5 +1,6 @@
 use axum::{
     extract::{MatchedPath, Request},
+    http::Method,
     response::Response,
 };
 use opentelemetry::{propagation::TextMapPropagator, trace::TraceContextExt};
@@ -10,12 +11,25 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::TARGET;
 
+/// The methods that a span may be named by. A client may send any word.
+const METHODS: [Method; 9] = [
+    Method::GET,
+    Method::HEAD,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+    Method::OPTIONS,
+    Method::CONNECT,
+    Method::TRACE,
+];
+
 /// The span of a request for the collector, named and filled in as OpenTelemetry asks of a server. It goes on with the
 /// trace of the caller. `logged` is the span of the same request in the log. It gets the id of a trace that begins
 /// here.
 pub(crate) fn server_span(request: &Request, id: &str, logged: &Span) -> Span {
     let route = request.extensions().get().map(MatchedPath::as_str);
-    let method = request.method().as_str();
+    let known = METHODS.contains(request.method()).then(|| request.method().as_str());
     let span = tracing::debug_span!(
         target: TARGET,
         parent: logged,
@@ -23,15 +37,18 @@ pub(crate) fn server_span(request: &Request, id: &str, logged: &Span) -> Span {
         otel.kind = "server",
         otel.name = field::Empty,
         otel.status_code = field::Empty,
-        http.request.method = method,
+        http.request.method = known.unwrap_or("_OTHER"),
         http.route = route,
         http.response.status_code = field::Empty,
+        error.type = field::Empty,
         url.path = request.uri().path(),
+        url.scheme = "http",
         request_id = id,
     );
     if span.is_disabled() {
         return span;
     }
+    let method = known.unwrap_or("HTTP");
     span.record("otel.name", route.map_or_else(|| method.to_owned(), |route| format!("{method} {route}")));
     let parent = TraceContextPropagator::new().extract(&HeaderExtractor(request.headers()));
     let begins_here = !parent.span().span_context().is_valid();
@@ -55,6 +72,7 @@ pub(crate) fn within(server: &Span, answer: impl Future<Output = Response>) -> i
         span.record("http.response.status_code", status.as_u16());
         if status.is_server_error() {
             span.record("otel.status_code", "ERROR");
+            span.record("error.type", status.as_str());
         }
         response
     }

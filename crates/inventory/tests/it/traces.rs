@@ -143,6 +143,25 @@ async fn the_trace_of_a_caller_goes_on_through_lock_fence_statements_cache_and_f
 }
 
 #[tokio::test]
+async fn the_span_of_a_request_is_named_by_no_word_of_the_client_and_an_error_has_its_status() {
+    let (stage, collector) = tokio::join!(Stage::start(), Collector::start());
+    let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.endpoint), ("OTEL_BSP_SCHEDULE_DELAY", "20")];
+    let instance = stage.serve(&settings).await;
+    let brewed = Answer::to(instance.request("BREW".parse().unwrap(), "/stock/A")).await;
+    assert_eq!(brewed.status, 405, "{brewed:?}");
+    let server = collector.find("HTTP /stock/{sku}", |_| true).await;
+    let [method, scheme] = ["http.request.method", "url.scheme"].map(|name| value(&server.attributes, name));
+    assert_eq!((method.as_str(), scheme.as_str()), ("_OTHER", "http"));
+    assert!(server.attributes.iter().all(|attribute| attribute.key != "error.type"), "{server:?}");
+
+    stage.postgres.kill().await.unwrap();
+    until("the database is away", async || instance.get("/readyz").await.status == 503).await;
+    let is_error = |span: &Span| span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error);
+    let server = collector.find("GET /readyz", is_error).await;
+    assert_eq!(value(&server.attributes, "error.type"), "503");
+}
+
+#[tokio::test]
 async fn the_trace_of_an_order_line_begins_in_the_replay_and_goes_on_in_the_service() {
     let (stage, collector) = tokio::join!(Stage::start(), Collector::start());
     let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.endpoint), ("OTEL_BSP_SCHEDULE_DELAY", "20")];
