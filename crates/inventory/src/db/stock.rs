@@ -59,9 +59,9 @@ async fn find_several(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec
         .await
 }
 
-/// At most `limit` SKUs, those that changed last first. It looks at the newest lines of the ledger, ten for each SKU and
-/// no more than 200,000: an index by version would make each change of a row dearer, and without one this would sort all
-/// rows. Of a few SKUs that change all the time it finds these only.
+/// At most `limit` SKUs, those that changed last first. It looks at the newest lines of the ledger, ten for each SKU
+/// and no more than 200,000: an index by version would make each change of a row dearer, and without one this would
+/// sort all rows. Of a few SKUs that change all the time it finds these only.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.latest"))]
 pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku>, sqlx::Error> {
     const SQL: &str =

@@ -162,9 +162,9 @@ where
         }
     }
 
-    /// Refuses new loads and those whose turn has not come, waits up to `limit` for running loads, gives up the rest, and
-    /// closes the connection. Reads that still wait then, also for the load of another process, end with [`CacheError::ShuttingDown`]. Loads that
-    /// are given up have one more second to give back their leases.
+    /// Refuses new loads and those whose turn has not come, waits up to `limit` for running loads, gives up the rest,
+    /// and closes the connection. Reads that still wait then, also for the load of another process, end with
+    /// [`CacheError::ShuttingDown`]. Loads that are given up have one more second to give back their leases.
     ///
     /// If the future is dropped, new loads stay refused, and the rest is not done: call it again.
     pub async fn shutdown(&self, limit: Duration) {

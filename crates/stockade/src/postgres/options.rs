@@ -77,8 +77,8 @@ pub fn options(options: PgConnectOptions, timeouts: &Timeouts) -> PgConnectOptio
     ])
 }
 
-/// Makes a pool that takes no connection to a standby. It tries again until its `acquire_timeout` is over, and sqlx logs
-/// each try as an error. Each new connection costs one round trip more.
+/// Makes a pool that takes no connection to a standby. It tries again until its `acquire_timeout` is over, and sqlx
+/// logs each try as an error. Each new connection costs one round trip more.
 ///
 /// After a failover a name or a pooler may lead to the old primary for a while, and that may run as a standby by then.
 /// Loads from it would put old rows into the cache of the whole fleet, after the invalidations of their writes. Behind
