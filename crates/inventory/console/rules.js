@@ -1,5 +1,6 @@
 // What may be wrong, how it is seen in the snapshots, and what to do. Rules with an `alert` are those of
-// dashboards/rules/alerts.yml, over the time that this page has seen: a test compares names and bounds.
+// dashboards/rules/alerts.yml, over the time that this page has seen: a test compares names and bounds. NotReady is said
+// of each instance here, and the alert rings once none is ready.
 
 import { count, percent, seconds } from "./format.js";
 
@@ -161,7 +162,7 @@ export const RULES = [
       isUnaware(history)
         ? "The flash sales are not known, whose acknowledged reservations may wait for Postgres."
         : `${count(value)} acknowledged reservations of flash sales wait for Postgres, and none is stored.`,
-    todo: "The log says why: look for “stands still”. They are stored once its cause is mended. Do not empty Redis.",
+    todo: "The log says why: look for “stands still” or “not known”. They are stored once its cause is mended. Do not empty Redis.",
   },
 ];
 

@@ -23,10 +23,10 @@ pub struct DeadLetter<'a> {
 }
 
 /// Keeps a letter, once for each entry, and drops the oldest beyond the newest 1,000. It replaces the letter of another
-/// entry with the same id: a stream that was lost may give its ids again. Returns whether the letter is new.
+/// entry with the same id: a stream that was lost may give its ids again.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.insert"))]
-pub async fn insert(executor: impl PgExecutor<'_>, letter: &DeadLetter<'_>) -> Result<bool, sqlx::Error> {
-    let kept = sqlx::query(
+pub async fn insert(executor: impl PgExecutor<'_>, letter: &DeadLetter<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query(
         "with dropped as (
              delete from flash_dead_letter
              where id <= (select id from flash_dead_letter order by id desc offset $6 - 1 limit 1)
@@ -44,7 +44,7 @@ pub async fn insert(executor: impl PgExecutor<'_>, letter: &DeadLetter<'_>) -> R
     .bind(KEPT)
     .execute(executor)
     .await?;
-    Ok(kept.rows_affected() > 0)
+    Ok(())
 }
 
 /// Whether there is a dead letter for the reservation `id`.

@@ -1,7 +1,7 @@
 //! Carries the entries of one sale from the stream to Postgres.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     error::Error,
     mem,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -53,6 +53,8 @@ pub(crate) struct Consumer {
     waiting: Option<Instant>,
     /// How often the database refused an entry, by entry.
     refusals: HashMap<String, u32>,
+    /// The entries among the dead letters that are still in the stream.
+    buried: HashSet<String>,
 }
 
 impl Consumer {
@@ -65,6 +67,7 @@ impl Consumer {
             left: 0,
             waiting: None,
             refusals: HashMap::new(),
+            buried: HashSet::new(),
         }
     }
 
@@ -108,6 +111,7 @@ impl Consumer {
         }
         for entry in &finished {
             self.refusals.remove(&entry.id);
+            self.buried.remove(&entry.id);
         }
         // An entry that can't be removed is repeated each time, and must not look as if something was done.
         metrics::flash_repeated(repeated);
@@ -185,7 +189,7 @@ impl Consumer {
 
     /// Keeps an entry among the dead letters.
     async fn bury(
-        &self,
+        &mut self,
         flash: &Flash,
         pg: &PgPool,
         entry: &Entry,
@@ -194,7 +198,9 @@ impl Consumer {
     ) -> Result<(), RoundError> {
         let reservation = entry.reservation.as_ref().ok().map(|reservation| reservation.id.as_str());
         let letter = DeadLetter { sku: &self.sku, entry: &entry.id, reservation, fields, error };
-        if flash.answered(db::flash_dead_letter::insert(pg, &letter)).await.map_err(CarryError::Away)? {
+        flash.answered(db::flash_dead_letter::insert(pg, &letter)).await.map_err(CarryError::Away)?;
+        // Once, however often its entry is met again before it can be removed.
+        if self.buried.insert(entry.id.clone()) {
             metrics::flash_entry(FlashFate::Dead);
             let (sku, entry) = (&self.sku, &entry.id);
             tracing::error!(%sku, entry, error, "a reservation can't be stored: see flash_dead_letter");

@@ -38,6 +38,7 @@ pub(crate) fn server_span(request: &Request, id: &str, logged: &Span) -> Span {
         otel.name = field::Empty,
         otel.status_code = field::Empty,
         http.request.method = known.unwrap_or("_OTHER"),
+        http.request.method_original = known.is_none().then(|| request.method().as_str()),
         http.route = route,
         http.response.status_code = field::Empty,
         error.type = field::Empty,

@@ -152,6 +152,7 @@ async fn the_span_of_a_request_is_named_by_no_word_of_the_client_and_an_error_ha
     let server = collector.find("HTTP /stock/{sku}", |_| true).await;
     let [method, scheme] = ["http.request.method", "url.scheme"].map(|name| value(&server.attributes, name));
     assert_eq!((method.as_str(), scheme.as_str()), ("_OTHER", "http"));
+    assert_eq!(value(&server.attributes, "http.request.method_original"), "BREW");
     assert!(server.attributes.iter().all(|attribute| attribute.key != "error.type"), "{server:?}");
 
     stage.postgres.kill().await.unwrap();

@@ -9,7 +9,7 @@ use super::{
     RowError,
     failing::{Failing, News},
     limits::{Admission, Limits},
-    row_error::{is_of_the_row, not_asked},
+    row_error::{is_of_the_row, is_refused},
 };
 use crate::{
     cache::{
@@ -151,8 +151,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             biased;
             () = self.aborting.cancelled() => Err(CacheError::ShuttingDown),
             ended = timeout(self.time, loading) => match ended {
-                // Then it is as if this load had not begun either: the key is not held off, and nothing is counted.
-                Ok(Ok(loaded)) => loaded.map_err(|error| not_asked(&error).unwrap_or(CacheError::Load(error))),
+                Ok(Ok(loaded)) => loaded.map_err(CacheError::Load),
                 Ok(Err(_panic)) => Err(CacheError::Panicked),
                 Err(_) => Err(CacheError::Timeout(self.time)),
             }
@@ -182,7 +181,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
                 tracing::warn!(cache, error = %Chain(&**error), "load failed");
                 if is_of_the_row(error) {
                     admission.succeeded();
-                } else if counts(news, &admission) {
+                } else if !is_refused(error) && counts(news, &admission) {
                     admission.failed();
                 }
             }

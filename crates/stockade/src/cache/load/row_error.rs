@@ -31,10 +31,10 @@ pub(crate) fn is_of_the_row(error: &LoadError) -> bool {
     chain(error).any(|error| error.is::<RowError>() || is_of_sqlx(error))
 }
 
-/// The error of another cache, which the loader reads, if that one did not ask the database.
-pub(crate) fn not_asked(error: &LoadError) -> Option<CacheError> {
+/// Whether the loader reads another cache, and that one did not ask the database.
+pub(crate) fn is_refused(error: &LoadError) -> bool {
     let refused = |error: &CacheError| matches!(error, CacheError::Shed { .. } | CacheError::HeldOff { .. });
-    chain(error).filter_map(|error| error.downcast_ref()).find(|&error| refused(error)).cloned()
+    chain(error).any(|error| error.downcast_ref().is_some_and(refused))
 }
 
 fn chain(error: &LoadError) -> impl Iterator<Item = &(dyn Error + 'static)> {
@@ -72,8 +72,7 @@ mod tests {
         let nested = CacheError::Load(LoadError::new(RowError::new("garbage")));
         assert!(is_of_the_row(&LoadError::new(nested)));
         let shed = CacheError::Shed { retry_after: std::time::Duration::ZERO };
-        assert!(matches!(not_asked(&LoadError::new(shed)), Some(CacheError::Shed { .. })));
-        assert!(not_asked(&LoadError::new(CacheError::Panicked)).is_none());
+        assert!(is_refused(&LoadError::new(shed)) && !is_refused(&LoadError::new(CacheError::Panicked)));
         assert!(!is_of_the_row(&LoadError::new(std::io::Error::other("the database is down"))));
     }
 
