@@ -319,4 +319,14 @@ mod tests {
             }
         }
     }
+
+    #[tokio::test]
+    async fn an_entity_tag_in_front_of_an_answer_takes_the_place_of_its_own() {
+        let counts = Cache::memory().loader(|_: Id| async { Ok::<_, Infallible>(Some(Count(7))) }).build();
+        let own = EntityTag::of::<Count, _>(&counts, &Id, 8).unwrap();
+        let app: Router =
+            Router::new().route("/", get(async move |count: Cached<Count>| (own, count))).with_state(counts);
+        let answer = app.oneshot(Request::builder().uri("/").body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.headers().get_all(ETAG).iter().collect::<Vec<_>>(), [own.to_string().as_str()]);
+    }
 }
