@@ -1,6 +1,6 @@
 // What may be wrong, how it is seen in the snapshots, and what to do. Rules with an `alert` are those of
-// dashboards/rules/alerts.yml, over the time that this page has seen: a test compares names and bounds. NotReady is said
-// of each instance here, and the alert rings once none is ready.
+// dashboards/rules/alerts.yml, over the time that this page has seen: a test compares names and bounds. NotReady is
+// said of each instance here, and the alert rings once none is ready.
 
 import { count, percent, seconds } from "./format.js";
 
