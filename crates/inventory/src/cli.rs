@@ -57,7 +57,12 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match Runtime::new() {
-        Ok(runtime) => runtime.block_on(cli.run()),
+        Ok(runtime) => {
+            let code = runtime.block_on(cli.run());
+            // Dropped, it would wait without a limit for a look-up of a name that hangs.
+            runtime.shutdown_background();
+            code
+        }
         Err(error) => console::failed(&error),
     }
 }
