@@ -92,9 +92,27 @@ impl Link {
         make: &dyn Fn(&str) -> Cmd,
         joins: Option<Joins>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        self.regardless(script, make, Terms { joins, ..terms(script.name, Turn::Undoing) })
+    }
+
+    /// Like [`Link::call_regardless`], but never waits for a place: what it undoes did not, either.
+    #[cfg(feature = "redlock")]
+    pub(crate) fn undo_at_once(
+        &self,
+        script: &'static Script,
+        make: &dyn Fn(&str) -> Cmd,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        self.regardless(script, make, terms(script.name, Turn::Now))
+    }
+
+    fn regardless(
+        &self,
+        script: &'static Script,
+        make: &dyn Fn(&str) -> Cmd,
+        terms: Terms,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
             let command = make(&connection.scripts.sha(script));
-            let terms = Terms { joins, ..terms(script.name, Turn::Undoing) };
             Pending::start(&self.shared, connection, terms, || command)
         });
         // Boxed, because many of these may run at once, each on a task.

@@ -37,7 +37,7 @@ pub(super) const MOST_JOINED: usize = 16;
 /// When a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Turn {
-    /// At once, whatever is under way: renewals, which are few.
+    /// At once, whatever is under way: renewals, which are few, and what is useless a moment later.
     Now,
     /// Ahead of all ordinary commands: commands that undo others.
     Undoing,

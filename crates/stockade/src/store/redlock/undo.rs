@@ -74,7 +74,7 @@ impl Node {
         value: &Owner,
     ) -> impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<> {
         let make = |sha: &str| evalsha(sha, vec![lock.to_owned()], vec![value.as_str().into()]);
-        let reply = self.link.call_regardless(&RELEASE, &make, None);
+        let reply = self.link.undo_at_once(&RELEASE, &make);
         async move { released(&reply.await?) }
     }
 }

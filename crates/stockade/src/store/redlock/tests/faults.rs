@@ -1,12 +1,16 @@
-use std::{slice, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use stockade_testbed::Fault;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use super::{LIMIT, RedlockStore, Settings, World, connected, granted, handles, is_no_quorum, key, once, until, write};
 use crate::{
     clock::Instant,
+    redis::{calls_of, eventually},
     store::{Attempt, LockError, LockStore, Mode, Released, Unavailable, conformance::opened},
 };
 
@@ -182,6 +186,29 @@ async fn the_release_of_a_lock_that_was_extended_for_long_is_repeated() {
     proxies.iter().for_each(|proxy| proxy.set(Fault::None));
     world.until_all_are_free().await;
     assert!(extended.elapsed() < lease, "it ended with its lease only");
+    world.end_behind(proxies).await;
+}
+
+#[tokio::test]
+async fn a_release_does_not_wait_for_a_crowd_of_attempts() {
+    let world = World::start(3).await;
+    let (store, proxies) = world.store_behind_proxies().await;
+    let key = key("crowd");
+    let held = store.acquire(write(&key)).await.unwrap();
+    world.until_held_everywhere().await;
+    // So slow that more attempts are under way all the time than the window of a connection has places.
+    proxies.iter().for_each(|proxy| proxy.set(Fault::Delay(Duration::from_millis(60))));
+    let mut crowd = JoinSet::new();
+    for _ in 0..300 {
+        let (store, attempt) = (Arc::clone(&store), write(&key));
+        crowd.spawn(async move { store.acquire(attempt).await });
+    }
+    world.command(0, &["CONFIG", "RESETSTAT"]).await;
+    let asked = async || calls_of(&world.command(0, &["INFO", "commandstats"]).await, "evalsha") >= 600;
+    eventually("each has asked twice", asked).await;
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    crowd.shutdown().await;
+    world.until_all_are_free().await;
     world.end_behind(proxies).await;
 }
 
