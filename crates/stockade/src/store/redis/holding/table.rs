@@ -69,8 +69,9 @@ impl HeldTable {
     }
 
     pub(crate) fn lose(&self, owner: &Owner, reason: LossReason) {
-        let held = self.held.lock().remove(owner);
-        if let Some(ownership) = held.and_then(|held| held.ownership.upgrade()) {
+        // Its record stays for the release, which makes up for an acquire that may still arrive.
+        let ownership = self.held.lock().get(owner).and_then(|held| held.ownership.upgrade());
+        if let Some(ownership) = ownership {
             ownership.lose(reason);
         }
     }
@@ -105,9 +106,9 @@ impl HeldTable {
 
     /// Ends an ownership that the server no longer has, as its run `run` said.
     pub(crate) fn gone(&self, ownership: &Ownership, run: Run) {
-        let held = self.held.lock().remove(&ownership.owner);
-        let reason = match held {
-            Some(held) if held.run != run => LossReason::StoreLostData,
+        let confirmed = self.held.lock().get(&ownership.owner).map(|held| held.run);
+        let reason = match confirmed {
+            Some(confirmed) if confirmed != run => LossReason::StoreLostData,
             _ => ownership.loss().unwrap_or(LossReason::Stolen),
         };
         ownership.lose(reason);
@@ -119,6 +120,7 @@ impl HeldTable {
         let mut table = self.held.lock();
         table.retain(|_, held| held.ownership.strong_count() > 0);
         let other = table.values().filter(|held| held.run != run).filter_map(|held| held.ownership.upgrade());
-        other.filter(|ownership| shards.has(shard, ownership.key.bucket())).collect()
+        let held = other.filter(|ownership| ownership.loss().is_none());
+        held.filter(|ownership| shards.has(shard, ownership.key.bucket())).collect()
     }
 }

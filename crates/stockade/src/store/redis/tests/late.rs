@@ -10,7 +10,8 @@ use super::{LIMIT, World, connected, detour::Detour, key, server, until, write};
 use crate::{
     clock::Instant,
     redis::Redis,
-    store::{Attempt, LockError, LockStore, Unavailable, redis::RedisStore},
+    resource::Key,
+    store::{Attempt, Force, LockError, LockStore, LossReason, Ownership, Unavailable, redis::RedisStore},
 };
 
 async fn by(detour: &Detour, command_timeout: Duration) -> Arc<RedisStore> {
@@ -66,18 +67,13 @@ async fn an_acquire_that_arrives_after_its_first_cancel_is_undone_by_the_second(
     world.end_behind(detour).await;
 }
 
-#[tokio::test]
-async fn a_release_is_repeated_when_an_earlier_sending_of_its_acquire_may_still_arrive() {
-    let world = World::start().await;
-    let detour = Detour::start(&world.server).await;
-    let store = by(&detour, Duration::from_secs(2)).await;
-    let other = world.store().await;
-    let key = key("twice-sent");
-    let held = other.acquire(write(&key)).await.unwrap();
+/// A grant whose attempt was sent twice, on two connections. The detour still holds the first command back.
+async fn twice_sent(detour: &Detour, store: &RedisStore, other: &RedisStore, key: &Key) -> Arc<Ownership> {
+    let held = other.acquire(write(key)).await.unwrap();
     // The second command, sent after the connection was lost, is the one that is answered.
-    let mut waiting = store.acquire(Attempt { lease: LONG, ..write(&key) });
+    let mut waiting = store.acquire(Attempt { lease: LONG, ..write(key) });
     assert!((&mut waiting).now_or_never().is_none());
-    super::until_waiting(&other, &key, 1).await;
+    super::until_waiting(other, key, 1).await;
     detour.hold();
     let before = detour.sent();
     // A poll that is held back.
@@ -85,22 +81,37 @@ async fn a_release_is_repeated_when_an_earlier_sending_of_its_acquire_may_still_
         let poked = async {
             detour.until_sent(before).await;
             detour.leave();
-            until("another connection", || server(&store).link.generation() == 2).await;
+            until("another connection", || server(store).link.generation() == 2).await;
             other.release(&held).await.unwrap();
         };
         let (granted, ()) = tokio::join!(&mut waiting, poked);
         granted.unwrap()
     };
-    let granted = timeout(LIMIT, granted).await.expect("not granted");
-    // The first command would acquire the lock for nobody once another owner has it.
-    let handed = store.hand_over(&granted);
-    assert!(matches!(handed, Err(LockError::Unavailable { reason: Unavailable::Stale, .. })), "{handed:?}");
-    store.release(&granted).await.unwrap();
-    world.command(&["CONFIG", "RESETSTAT"]).await;
-    detour.let_go();
-    world.until_scripts_called(1).await;
-    world.until_nothing_is_left().await;
-    world.end_behind(detour).await;
+    timeout(LIMIT, granted).await.expect("not granted")
+}
+
+#[tokio::test]
+async fn a_release_is_repeated_when_an_earlier_sending_of_its_acquire_may_still_arrive() {
+    for is_lost in [false, true] {
+        let world = World::start().await;
+        let detour = Detour::start(&world.server).await;
+        let store = by(&detour, Duration::from_secs(2)).await;
+        let (other, key) = (world.store().await, key("twice-sent"));
+        let granted = twice_sent(&detour, &store, &other, &key).await;
+        // The first command would acquire the lock for nobody once another owner has it.
+        let handed = store.hand_over(&granted);
+        assert!(matches!(handed, Err(LockError::Unavailable { reason: Unavailable::Stale, .. })), "{handed:?}");
+        if is_lost {
+            other.force(&key, Force::Now).await.unwrap();
+            assert_eq!(timeout(LIMIT, granted.lost()).await.expect("not told"), LossReason::Forced);
+        }
+        store.release(&granted).await.unwrap();
+        world.command(&["CONFIG", "RESETSTAT"]).await;
+        detour.let_go();
+        world.until_scripts_called(1).await;
+        world.until_nothing_is_left().await;
+        world.end_behind(detour).await;
+    }
 }
 
 #[tokio::test]
