@@ -11,6 +11,7 @@ use tokio::{sync::oneshot, time::Instant};
 use tracing::Instrument;
 
 use super::{Grant, Route};
+use crate::lock::Fence;
 
 /// The lock of a response body.
 pub(crate) struct Hold {
@@ -32,6 +33,8 @@ pin_project! {
         // Dropping it at the end of the body tells the task to release.
         held: Option<oneshot::Sender<()>>,
         cut: Option<oneshot::Receiver<()>>,
+        // Of a body that fails if its lock ends first.
+        fence: Option<Fence>,
     }
 }
 
@@ -45,7 +48,7 @@ impl HeldBody {
     /// that it never mixes data that was read under the lock with later data.
     pub(crate) fn new(body: Body, hold: Hold, bound: bool) -> Self {
         let Hold { route, grant, entered, deadline } = hold;
-        let mode = grant.mode();
+        let (mode, fence) = (grant.mode(), grant.fence().filter(|_| bound));
         let tasks = route.locks.tasks().clone();
         let (held, ended) = oneshot::channel();
         let (cutter, cut) = oneshot::channel();
@@ -63,7 +66,7 @@ impl HeldBody {
             route.pace.record(mode, entered.elapsed());
         };
         drop(tasks.spawn(keeper.in_current_span()));
-        Self { inner: body, held: Some(held), cut: Some(cut) }
+        Self { inner: body, held: Some(held), cut: Some(cut), fence }
     }
 }
 
@@ -83,7 +86,12 @@ impl http_body::Body for HeldBody {
                 return Poll::Ready(Some(Err(axum::Error::new(CutShort))));
             }
         }
-        let frame = std::task::ready!(this.inner.as_mut().poll_frame(cx));
+        let mut frame = std::task::ready!(this.inner.as_mut().poll_frame(cx));
+        // The task that tells of the end may be late, as after a stop of the process.
+        if matches!(frame, Some(Ok(_))) && this.fence.as_ref().is_some_and(|fence| !fence.is_held()) {
+            this.inner.set(Body::empty());
+            frame = Some(Err(axum::Error::new(CutShort)));
+        }
         if !matches!(frame, Some(Ok(_))) || http_body::Body::is_end_stream(&*this.inner) {
             *this.held = None;
         }

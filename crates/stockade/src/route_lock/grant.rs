@@ -1,4 +1,4 @@
-use crate::lock::{Guard, LossReason, Mode, MultiGuard, handling};
+use crate::lock::{Fence, Guard, LossReason, Mode, MultiGuard, handling};
 
 /// What a request was granted: the lock of its route, on one resource or on several. Dropping it releases the lock,
 /// unless a layer further in has another one of the same.
@@ -24,13 +24,17 @@ impl Grant {
         }
     }
 
-    /// Runs the handler. Its commits count for this grant, under whatever lock they are made, or under none.
-    pub(crate) fn handling<F: Future>(&self, handler: F) -> impl Future<Output = F::Output> + use<F> {
-        let fence = match self {
+    /// The fence of the lock, of several the first.
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        match self {
             Self::One(guard) => Some(guard.fence()),
             Self::Several(guard) => guard.fences().in_lock_order().first().cloned(),
-        };
-        handling(fence, handler)
+        }
+    }
+
+    /// Runs the handler. Its commits count for this grant, under whatever lock they are made, or under none.
+    pub(crate) fn handling<F: Future>(&self, handler: F) -> impl Future<Output = F::Output> + use<F> {
+        handling(self.fence(), handler)
     }
 
     /// Refuses every later commit. `false` if a commit was started before, so nobody can say that nothing was applied.

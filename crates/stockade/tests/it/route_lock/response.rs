@@ -8,10 +8,11 @@ use axum::{
     routing::get,
 };
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use http_body_util::BodyExt;
 use stockade::{
     Locks,
+    lock::Force,
     route_lock::{RouteLock, Until},
 };
 use tower::ServiceExt;
@@ -59,7 +60,7 @@ async fn a_body_of_known_length_goes_out_after_the_release() {
     for method in BOTH {
         let locks = Locks::memory();
         let response = head(&app(RouteLock::by::<Sku>(&locks), whole), method).await;
-        idle(&locks).await;
+        assert!(is_free(&locks, "1").await);
         assert_eq!(response.headers()["content-length"], "5");
     }
 }
@@ -94,6 +95,18 @@ async fn a_streamed_body_that_fails_releases() {
     assert!(chunk(&mut response).await.unwrap().is_ok());
     assert!(chunk(&mut response).await.unwrap().is_err());
     idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_streamed_read_whose_lock_is_gone_fails_before_the_task_that_keeps_it_has_noticed() {
+    let locks = Locks::memory();
+    let mut response = head(&app(RouteLock::by::<Sku>(&locks), streamed), Method::GET).await;
+    assert_eq!(chunk(&mut response).await.unwrap().unwrap(), "a");
+    // Nothing here waits, so no other task runs between the two.
+    let forced = locks.force_release("stock:1", Force::Now).now_or_never().expect("it waits");
+    assert_eq!(forced.unwrap().holders, 1);
+    let next = response.body_mut().frame().now_or_never().expect("it waits");
+    assert!(next.unwrap().is_err(), "it may be later than the lock");
 }
 
 #[tokio::test]
@@ -144,7 +157,7 @@ async fn a_route_may_release_with_the_handler_or_hold_for_every_body() {
     let locks = Locks::memory();
     let with_handler = RouteLock::by::<Sku>(&locks).hold(Until::Handler);
     let response = head(&app(with_handler, endless), Method::GET).await;
-    idle(&locks).await;
+    assert!(is_free(&locks, "1").await);
     drop(response);
 
     let with_body = RouteLock::by::<Sku>(&locks).hold(Until::Body);
