@@ -52,7 +52,8 @@ impl LockRequest {
     /// - The readers of a delegation have its token and its tag, `delegation`. They all lose the lock when the
     ///   delegation is lost. Each reader keeps its own longest hold.
     /// - Their guards cannot be [handed over](Guard::hand_over).
-    /// - Readers that wait together have one place in the queue. It ends a moment after the last of them has left.
+    /// - Readers that wait together have one place in the queue. It ends a moment after the last of them has left. On a
+    ///   connection that is crowded, they wait to be sent as long as the first of them.
     /// - A reader that joins an attempt of its process overtakes the writers that queued behind that attempt, once.
     /// - A read with a wait of zero does not begin a delegation, and does not join an attempt; it may enter a live
     ///   delegation.

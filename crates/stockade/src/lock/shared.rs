@@ -76,8 +76,8 @@ impl Shared {
         for ownership in self.renewals.close() {
             // The lock is taken from its holder by decision, as an administrator would take it.
             ownership.lose(LossReason::Forced);
-            // A shared ownership is given back once, either here or by its delegation.
-            if ownership.readers().is_none() || ownership.give_back() {
+            // Given back once, here or by its guard or delegation; and not at all if it was handed over meanwhile.
+            if ownership.give_back() {
                 self.store.release_detached(ownership);
             }
         }

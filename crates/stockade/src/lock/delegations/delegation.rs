@@ -145,9 +145,10 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.delegation.stays_no_more(self.ends_at);
         if self.delegation.readers.leave() {
             self.delegation.end();
         }
+        // Last, or the keeper could find nobody who may stay while this reader still counts as inside: a loss.
+        self.delegation.stays_no_more(self.ends_at);
     }
 }

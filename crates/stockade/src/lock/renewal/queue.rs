@@ -136,7 +136,8 @@ impl RenewalQueue {
         };
         for (ownership, held_too_long) in over {
             ownership.lose(LossReason::Expired);
-            if held_too_long {
+            // Not if it was given back or handed over meanwhile.
+            if held_too_long && ownership.give_back() {
                 // The lease still has time left, but those who wait should not have to wait for its end.
                 self.store.release_detached(ownership);
             }
