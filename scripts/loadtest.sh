@@ -24,7 +24,7 @@ node "$folder/node_modules/typescript/bin/tsc" --noEmit --allowJs --checkJs --st
     loadtest/*.js
 printf 'loadtest: types are right\n'
 
-"$scripts/loadtest/fakes.sh" "$folder"
+"$scripts/loadtest/fakes.sh"
 
 build_programs
 cd "$folder"

@@ -13,6 +13,8 @@
 //   stampedes     a cached value that was dropped is loaded by the next ten readers
 //   keeps         no cached value is ever dropped
 //   oversells     a flash sale gives one unit more than it has
+//   tokenless     an update is applied without a fencing token
+//   cold          every read comes from the database
 //   locked        the operators' port takes no token
 //
 // It prints its URL.
@@ -98,7 +100,7 @@ function answer(method, path, query, key, body) {
   }
   if (more === "adjustments") {
     const changes = [{ sku, delta: body.delta }];
-    return write(key, changes, body.reference, ([of]) => ({ ...of, fencing_token: 1 }));
+    return write(key, changes, body.reference, ([of]) => ({ ...of, fencing_token: fault === "tokenless" ? 0 : 1 }));
   }
   if (method === "PUT") {
     stocks.set(sku, { quantity: 0, version: 0, movements: [] });
@@ -118,8 +120,9 @@ const server = createServer(async (request, response) => {
   const { pathname, searchParams } = new URL(request.url, "http://127.0.0.1");
   const key = request.headers["idempotency-key"];
   const [status, said, headers] = answer(request.method, pathname, searchParams, key, body);
+  const source = fault === "cold" ? "stockade; fwd=uri-miss" : "stockade; hit";
   const type = status < 400 ? "application/json" : "application/problem+json";
-  response.writeHead(status, { "Content-Type": type, "Cache-Status": "stockade; hit", ...headers });
+  response.writeHead(status, { "Content-Type": type, "Cache-Status": source, ...headers });
   response.end(typeof said === "string" ? said : JSON.stringify(said));
 });
 server.listen(0, "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}`));

@@ -2,12 +2,12 @@
 # What loadtest.sh runs without the service: every way in which a service can be wrong makes the load test fail, and for
 # its own reason; a fake that does nothing wrong passes.
 #
-# usage: fakes.sh FOLDER
+# usage: fakes.sh
 set -eu
 stand_in=$(cd "$(dirname "$0")/../../loadtest/stand-in" && pwd)
-folder=$1
+folder=$(mktemp -d)
 fake=
-trap '[ -z "$fake" ] || kill $fake 2>/dev/null || :' EXIT
+trap '[ -z "$fake" ] || kill $fake 2>/dev/null || :; rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT TERM
 
 # expect FAULT SCRIPT STATUS TEXT [OTHER]: how the stand-in ends against a fake with this fault, and what it says. OTHER is
@@ -57,6 +57,8 @@ expect refuses-most sale 99 'crossed: applied'
 expect forgets soak 107 "can't read"
 expect repeats sale 107 'applied twice'
 expect repeats transfers 107 'applied twice'
+expect tokenless sale 99 'crossed: checks'
+expect cold browse 99 'crossed: cache_hits'
 expect mute sale 99 'crossed: outcomes_known'
 expect keyless browse 107 'applied twice'
 expect nothing breakdown 0 ''
