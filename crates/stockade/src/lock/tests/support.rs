@@ -74,7 +74,8 @@ impl Faulty {
             downgrades: Mutex::default(),
         });
         let store: Arc<dyn LockStore> = Arc::<Self>::clone(&faulty);
-        (Locks::builder().on(store), faulty)
+        // What is not given back stays held for longer than a test waits for it.
+        (Locks::builder().lease(Duration::from_secs(300)).on(store), faulty)
     }
 
     pub(super) fn acquires(&self) -> usize {

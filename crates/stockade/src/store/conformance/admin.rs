@@ -1,6 +1,6 @@
 use std::{slice, sync::Arc, time::Duration};
 
-use super::fixture::{Fixture, LATE, LIMIT, key, read, write};
+use super::fixture::{Fixture, LASTING, LATE, LIMIT, key, read, write};
 use crate::{
     clock::Instant,
     store::{Attempt, Force, LossReason, Mode, Released},
@@ -64,7 +64,7 @@ pub(crate) async fn an_inspection_shows_holders_and_queue(fixture: &Fixture) {
     let took = began.elapsed();
     let [held] = inspection.holders.as_slice() else { panic!("{inspection:?}") };
     assert_eq!((held.mode, held.tag.as_str(), held.token), (Mode::Write, "PUT /stock held", Some(holder.token)));
-    assert!(held.remaining > Duration::from_secs(5) && held.remaining <= Duration::from_secs(10), "{held:?}");
+    assert!(held.remaining > LASTING / 2 && held.remaining <= LASTING, "{held:?}");
     let waiters: Vec<_> = inspection.waiters.iter().map(|party| (party.mode, party.tag.as_str())).collect();
     assert_eq!(waiters, [(Mode::Read, "reader"), (Mode::Write, "writer")]);
     assert!(inspection.waiters.iter().all(|party| party.token.is_none() && party.remaining <= LIMIT));

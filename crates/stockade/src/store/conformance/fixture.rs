@@ -11,6 +11,9 @@ use crate::{
     store::{Attempt, Inspection, LockError, LockStore, Mode, Ownership, Released},
 };
 
+/// The lease of an attempt that names none. What is left behind stays for longer than a test looks for it.
+pub(in crate::store) const LASTING: Duration = Duration::from_secs(3 * LIMIT.as_secs());
+
 /// How late a timer may be on a busy machine.
 pub(super) const LATE: Duration = Duration::from_secs(2);
 
@@ -156,7 +159,7 @@ pub(in crate::store) fn attempt(key: &Key, mode: Mode) -> Attempt {
         key: key.clone(),
         mode,
         permits: 0,
-        lease: Duration::from_secs(10),
+        lease: LASTING,
         wait: LIMIT,
         max_waiters: 1000,
         tag: Arc::from("a tag"),

@@ -201,3 +201,29 @@ async fn the_rate_of_loads_is_limited_over_all_caches_that_share_limits() {
     assert_eq!(database.loads(), 2);
     server.end().await;
 }
+
+#[tokio::test]
+async fn the_loads_at_one_time_are_limited_over_all_caches_that_share_limits() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 1)]);
+    let limits = Limits::new(2, None);
+    let redis = Redis::connect(server.url()).await.unwrap().namespace("shop");
+    let build = |name| stockade::Cache::builder(&redis).name(name).limits(&limits).on(&database);
+    let caches = [build("first").await, build("second").await];
+    let gate = database.shut();
+    let mut reads = JoinSet::new();
+    for number in 0..4 {
+        for stocks in &caches {
+            reading(&mut reads, stocks, &number.to_string());
+        }
+    }
+    eventually("both places are taken", || async { database.running.load(Ordering::SeqCst) == 2 }).await;
+    eventually("the others wait", || async { caches.each_ref().map(|stocks| stocks.stats().fetching) == [4, 4] }).await;
+    database.open();
+    gate.add_permits(8);
+    while let Some(found) = reads.join_next().await {
+        found.unwrap().unwrap();
+    }
+    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (8, 2));
+    server.end().await;
+}

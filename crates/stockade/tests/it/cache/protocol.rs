@@ -220,6 +220,7 @@ fn a_process_that_dies_while_it_loads_hands_over_at_the_end_of_its_lease() {
         let server = World::start().await;
         let database = Database::with(&[("a", 7)]);
         let dying = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let heir = process(&server).await.on(&database).await;
         let _gate = database.shut();
         let doomed = process(&server).await.load_timeout(Duration::from_millis(500));
         let mut tasks = JoinSet::new();
@@ -227,7 +228,6 @@ fn a_process_that_dies_while_it_loads_hands_over_at_the_end_of_its_lease() {
         tasks.spawn_on(async move { doomed.on(&rows).await.get(&sku("a")).await }, dying.handle());
         database.queried().await;
         database.open();
-        let heir = process(&server).await.on(&database).await;
         assert!(field(&server, &entry_key(&server, "a").await, "tok").await.is_some());
         dying.shutdown_background();
         let began = Instant::now();

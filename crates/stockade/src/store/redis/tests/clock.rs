@@ -139,7 +139,7 @@ async fn a_holder_whose_lease_was_ended_by_a_jump_of_the_clock_is_told() {
     let world = world().await;
     let (store, other) = (world.store().await, world.store().await);
     let key = key("ahead-told");
-    let held = store.acquire(write(&key)).await.unwrap();
+    let held = store.acquire(Attempt { lease: Duration::from_secs(10), ..write(&key) }).await.unwrap();
     let next = waiting(&other, write(&key));
     until_waiting(&store, &key, 1).await;
     world.server.step_clock_forwards(held.lease + Duration::from_secs(2)).unwrap();

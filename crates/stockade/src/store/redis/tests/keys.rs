@@ -24,7 +24,7 @@ async fn numbers_are_written_in_full() {
     let state = world.command(&["GET", &names[0]]).await;
     let words: Vec<_> = state.trim().splitn(8, ' ').collect();
     assert_eq!((words[0], words[1], words[2]), ("w", "0", "0"));
-    assert_eq!((words[3], words[4], words[6], words[7]), (held.owner.as_str(), token.as_str(), "10000000", "a tag"));
+    assert_eq!((words[3], words[4], words[6], words[7]), (held.owner.as_str(), token.as_str(), "60000000", "a tag"));
     assert_eq!(words[5].len(), 16);
     // The token of the other scripts, which acquire no free resource, follows the clock, too.
     let forced = store.force(&key, Force::Now).await.unwrap();

@@ -91,7 +91,7 @@ async fn an_acquire_that_is_sent_again_is_the_same_ownership() {
                 panic!("another")
             };
             assert_eq!(token, first, "a token is minted once");
-            assert!(x - now <= 10_000_000);
+            assert!(x - now <= 60_000_000);
         }
         // One release frees the resource, however often the owner acquired it.
         assert!(release(&store, &attempt.key, &owner).await);

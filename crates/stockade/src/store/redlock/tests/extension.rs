@@ -30,7 +30,7 @@ async fn a_lock_survives_that_all_servers_come_back_empty_one_after_the_other() 
     }
     // A refilled server has a full lease.
     let left: u64 = world.command(0, &["PTTL", &world.keys(0).await[0]]).await.parse().unwrap();
-    assert!(left > 5_000 && left <= 10_000, "{left}");
+    assert!(left > 30_000 && left <= 60_000, "{left}");
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
     world.until_all_are_free().await;
     world.end().await;
