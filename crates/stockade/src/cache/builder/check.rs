@@ -78,21 +78,15 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     }
 
     fn check_strict_redis(&self) -> Result<(), BuildError> {
-        if matches!(&self.home, Home::Redis(redis) if redis.may_evict()) {
-            return self.wrong(
-                "strict",
-                "needs a Redis that keeps its keys: `noeviction`, connected without `allow_eviction`",
-            );
-        }
-        if matches!(&self.home, Home::Redis(redis) if redis.is_unbounded()) {
-            return self.wrong(
-                "strict",
-                "needs a primary that refuses writes once it is replaced: set `min-replicas-to-write` (half the number of \
-                 replicas or more) and `min-replicas-max-lag` (10 or less) on every Redis that may become the \
-                 primary, of version 7.0 or later",
-            );
-        }
-        Ok(())
+        let Home::Redis(redis) = &self.home else {
+            return self.wrong("strict", "needs a Redis, which keeps its announcements: `Cache::builder(&redis)`");
+        };
+        let remedy = "needs a Redis that keeps its keys: `noeviction`, connected without `allow_eviction`";
+        self.refuse(redis.may_evict(), "strict", remedy)?;
+        let remedy = "needs a primary that refuses writes once it is replaced: set `min-replicas-to-write` (half the \
+                      number of replicas or more) and `min-replicas-max-lag` (10 or less) on every Redis that may \
+                      become the primary, of version 7.0 or later";
+        self.refuse(redis.is_unbounded(), "strict", remedy)
     }
 
     fn check_lease(&self) -> Result<Duration, BuildError> {

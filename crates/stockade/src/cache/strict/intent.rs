@@ -1,7 +1,4 @@
-use std::{sync::Arc, time::Duration};
-
-/// A reader that finds an intent of this age or older asks the database whether its transaction is over.
-pub(crate) const OVERDUE: Duration = Duration::from_secs(2);
+use std::sync::Arc;
 
 /// The announcement that a transaction is about to commit. While the intent stands, a strict cache neither serves nor
 /// stores the values of its keys.

@@ -7,5 +7,5 @@ mod sweep;
 pub(crate) use fates::Strict;
 #[cfg(feature = "postgres")]
 pub(crate) use fates::{Fates, Relayed};
-pub(crate) use intent::{Intent, OVERDUE};
+pub(crate) use intent::Intent;
 pub(crate) use sweep::PAGE;

@@ -141,6 +141,8 @@ async fn a_strict_cache_where_announcements_may_be_evicted_is_refused() {
     };
     assert!(matches!(build(&redis, true), Err(BuildError::Setting { setting: "strict", .. })));
     build(&redis, false).unwrap();
+    let in_memory = Cache::<Sku, i32>::memory().loader(|_| async { Ok::<_, std::io::Error>(None) }).strict(&pool);
+    assert!(matches!(in_memory.try_build(), Err(BuildError::Setting { setting: "strict", .. })));
     // Without `allow_eviction`, a server that evicts keys is refused.
     let server = RedisServer::builder().args(["--maxmemory-policy", "allkeys-lru"]).start().await.unwrap();
     let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await;

@@ -1,11 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{intents::Intents, leases::Leases};
+use super::leases::Leases;
 use crate::{
     cache::{
         local::{Local, Reservation},
         store::{Filled, Hold, Lease, Read, Token, Want},
-        strict::Intent,
         value::Entry,
     },
     clock::Instant,
@@ -16,7 +15,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Memory<V> {
     local: Arc<Local<V>>,
-    pub(in crate::cache::store) intents: Intents,
     pub(in crate::cache::store) leases: Leases,
     hold_off: Duration,
 }
@@ -25,7 +23,7 @@ impl<V> Memory<V> {
     /// `lease`: how long a load holds off other loads of its key at most. `hold_off`: how long a load that fails again
     /// and again does.
     pub(crate) fn of(local: &Arc<Local<V>>, lease: Duration, hold_off: Duration) -> Self {
-        Self { local: Arc::clone(local), intents: Intents::default(), leases: Leases::of(lease), hold_off }
+        Self { local: Arc::clone(local), leases: Leases::of(lease), hold_off }
     }
 
     pub(crate) fn read(&self, key: &Key) -> Read<V> {
@@ -36,9 +34,6 @@ impl<V> Memory<V> {
     }
 
     pub(crate) fn lease(&self, key: &Key, token: &Token, want: Want, has_fallback: bool) -> Lease<V> {
-        if let Some(overdue) = self.intents.of(key) {
-            return Lease::Bypass(overdue);
-        }
         match self.local.get(key.as_str()) {
             Some(entry) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
             Some(stale) if (has_fallback || want == Want::Value) && self.local.is_held(key) => Lease::Held(Some(stale)),
@@ -69,25 +64,13 @@ impl<V> Memory<V> {
 
     /// Stores the value if its token is current and the reservation, which was made before the token, is valid.
     pub(crate) fn fill(&self, key: &Key, token: &Token, reservation: Reservation, entry: &Entry<V>) -> Filled {
-        // If an intent begins between the check and the put, `Core::forget` voids the reservation or removes the value.
-        let put = || self.intents.of(key).is_none() && self.local.put(reservation, key, entry.clone());
+        let put = || self.local.put(reservation, key, entry.clone());
         if self.leases.end(key, token, put) == Some(true) { Filled::Accepted } else { Filled::Refused }
     }
 
     pub(crate) fn abort(&self, key: &Key, token: &Token, hold: Hold) {
         let window = if let Hold::Failed { window, .. } = hold { window } else { Duration::ZERO };
         self.leases.end(key, token, || self.local.hold(key, window));
-    }
-
-    pub(crate) fn begin(&self, keys: &[Key], intent: &Intent) {
-        self.intents.begin(keys, intent);
-        self.leases.void(keys);
-    }
-
-    pub(crate) fn end(&self, key: &Key, id: &str) -> bool {
-        let ended = self.intents.end(key, id);
-        self.leases.void(std::slice::from_ref(key));
-        ended
     }
 }
 

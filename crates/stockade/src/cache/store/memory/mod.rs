@@ -1,6 +1,5 @@
 //! The store of a cache without Redis: the same rules within one process.
 
-mod intents;
 mod leases;
 mod memory_store;
 

@@ -4,7 +4,9 @@ use super::{
     seen::Seen,
     tag_table::{TagTable, Verdict},
 };
-use crate::cache::strict::OVERDUE;
+
+/// A reader is told of an intent that is older than this, in µs, so that it asks whether the transaction is over.
+const OVERDUE: u64 = 2_000_000;
 
 /// The expected reply of a call, and the expected state after it.
 #[derive(Debug)]
@@ -145,8 +147,7 @@ impl Oracle {
 }
 
 fn bypassed(before: &Seen, reply: &Reply) {
-    let age = u64::try_from(OVERDUE.as_micros()).unwrap();
-    let overdue = before.intents.iter().filter(|(_, (_, started))| started + age < reply.now);
+    let overdue = before.intents.iter().filter(|(_, (_, started))| started + OVERDUE < reply.now);
     let mut expected: Vec<_> = overdue.map(|(id, (xid, _))| [id.clone(), xid.clone()]).collect();
     let mut told: Vec<_> = reply.rest.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]).collect();
     expected.sort_unstable();
