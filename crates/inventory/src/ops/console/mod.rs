@@ -6,7 +6,6 @@ mod events;
 mod families;
 mod feed;
 mod fleet_page;
-mod frames;
 mod relay;
 mod sampler;
 mod series;

@@ -1,5 +1,6 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use bytes::BytesMut;
 use parking_lot::Mutex;
 use reqwest::{Client, StatusCode, redirect::Policy};
 use serde::Deserialize;
@@ -7,8 +8,8 @@ use tokio::{
     task::{AbortHandle, JoinSet},
     time::{Instant, sleep, timeout},
 };
+use tokio_util::codec::{Decoder, LinesCodec};
 
-use super::frames::Frames;
 use crate::fleet::{Fleet, LEASE, MOST, Member};
 
 /// How long another instance may take to accept a connection.
@@ -163,17 +164,18 @@ async fn events(client: &Client, url: &str, id: &str, heard: &Mutex<Last>) -> Op
         _ => return Some(State::Stranger),
     }
     let mut response = response;
-    let mut frames = Frames::default();
+    let (mut lines, mut unread) = (LinesCodec::new_with_max_length(LARGEST), BytesMut::new());
     loop {
         let chunk = timeout(SILENCE, response.chunk()).await.ok()?.ok()??;
-        frames.push(&chunk);
-        while let Some(event) = frames.next() {
-            let Some(snapshot) = snapshot(&event, id) else { return Some(State::Stranger) };
-            let mut last = heard.lock();
-            (last.snapshot, last.trouble) = (Some((snapshot, Instant::now())), None);
-        }
-        if frames.waiting() > LARGEST {
-            return Some(State::Stranger);
+        unread.extend_from_slice(&chunk);
+        while let Some(line) = lines.decode(&mut unread).transpose() {
+            let Ok(line) = line else { return Some(State::Stranger) };
+            // An empty line ends an event.
+            if !line.is_empty() {
+                let Some(snapshot) = snapshot(&line, id) else { return Some(State::Stranger) };
+                let mut last = heard.lock();
+                (last.snapshot, last.trouble) = (Some((snapshot, Instant::now())), None);
+            }
         }
     }
 }
@@ -203,9 +205,9 @@ struct ToldProblem {
     title: String,
 }
 
-/// The snapshot of an event, which is one line of JSON, if it is of the instance `id`.
-fn snapshot(event: &[u8], id: &str) -> Option<Arc<str>> {
-    let text = std::str::from_utf8(event).ok()?.strip_prefix("data: ")?.trim_end();
+/// The snapshot of an event, whose only line is JSON, if it is of the instance `id`.
+fn snapshot(line: &str, id: &str) -> Option<Arc<str>> {
+    let text = line.strip_prefix("data: ")?;
     let told: Told<'_> = serde_json::from_str(text).ok()?;
     let says_how_it_is = told.ready.is_some() || told.problem.is_some();
     (told.instance == id && says_how_it_is).then(|| text.into())
@@ -217,12 +219,12 @@ mod tests {
 
     #[test]
     fn only_a_snapshot_of_the_instance_is_passed_on() {
-        let read = |event: &str| snapshot(event.as_bytes(), "aa").map(|text| text.to_string());
+        let read = |line: &str| snapshot(line, "aa").map(|text| text.to_string());
         let whole = r#"{"instance":"aa","at_ms":1,"version":"2","ready":{"checks":{"database":"ok"}},"problem":null,"metrics":{"a":{"":1.5,"x":null}},"more":[]}"#;
         let unready =
             r#"{"instance":"aa","at_ms":1,"version":"2","ready":null,"problem":{"type":"x","title":"X"},"metrics":{}}"#;
         for text in [whole, unready] {
-            assert_eq!(read(&format!("data: {text}\n\n")).as_deref(), Some(text));
+            assert_eq!(read(&format!("data: {text}")).as_deref(), Some(text));
         }
         for (part, other) in [
             (r#""aa""#, r#""bb""#),
@@ -235,12 +237,12 @@ mod tests {
             (r#"{"":1.5,"x":null}"#, "{\"\":{}}"),
             ("[]}", "[]}}"),
         ] {
-            let event = format!("data: {}\n\n", whole.replacen(part, other, 1));
-            assert_ne!(event, format!("data: {whole}\n\n"), "{part}");
-            assert_eq!(read(&event), None, "{event}");
+            let line = format!("data: {}", whole.replacen(part, other, 1));
+            assert_ne!(line, format!("data: {whole}"), "{part}");
+            assert_eq!(read(&line), None, "{line}");
         }
-        for event in [&format!("event: {whole}\n\n"), "data: secret\n\n", "\n\n"] {
-            assert_eq!(read(event), None, "{event}");
+        for line in [&format!("event: {whole}"), "data: secret"] {
+            assert_eq!(read(line), None, "{line}");
         }
     }
 }
