@@ -2,7 +2,8 @@
 
 use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
-use stockade::cache::{CacheStats, WarmReport, WarmState, bloom::BloomStats};
+use serde_json::{Value, json};
+use stockade::cache::{CacheStats, WarmState, bloom::BloomStats};
 
 use crate::{app::App, domain::Sku, http::Problem};
 
@@ -12,59 +13,40 @@ pub(super) struct View {
     degraded: bool,
     #[serde(flatten)]
     counts: CacheStats,
-    warm_up: WarmUp,
-    filter: Option<Filter>,
-}
-
-/// The filter of the SKUs that exist, as this instance saw it last.
-#[derive(Debug, Serialize)]
-struct Filter {
-    ready: bool,
-    keys: u64,
-    expected: u64,
-}
-
-impl From<BloomStats> for Filter {
-    fn from(BloomStats { ready, keys, expected, .. }: BloomStats) -> Self {
-        Self { ready, keys, expected }
-    }
-}
-
-/// How the warm-up of this instance goes, or went.
-#[derive(Debug, Serialize)]
-struct WarmUp {
-    state: &'static str,
-    keys: u64,
-    loaded: u64,
-    absent: u64,
-    present: u64,
-    failed: u64,
-    skipped: u64,
-}
-
-impl From<WarmReport> for WarmUp {
-    fn from(report: WarmReport) -> Self {
-        let state = match report.state {
-            WarmState::Running => "running",
-            WarmState::Complete => "complete",
-            WarmState::TimeUp => "time_up",
-            // The service stopped the warm-up, as it does when Redis is away.
-            WarmState::Unavailable | WarmState::Cancelled => "unavailable",
-            _ => "ended",
-        };
-        let (skipped, WarmReport { keys, loaded, absent, present, failed, .. }) = (report.skipped(), report);
-        Self { state, keys, loaded, absent, present, failed, skipped }
-    }
+    /// How the warm-up of this instance goes, or went.
+    warm_up: Value,
+    /// The filter of the SKUs that exist, as this instance saw it last.
+    filter: Option<Value>,
 }
 
 /// `GET /admin/cache`: the counts of the cache of this instance since its start.
 pub(super) async fn show(State(app): State<App>) -> Json<View> {
+    let warm_up = app.warm_up.report();
+    let state = match warm_up.state {
+        WarmState::Running => "running",
+        WarmState::Complete => "complete",
+        WarmState::TimeUp => "time_up",
+        // The service stopped the warm-up, as it does when Redis is away.
+        WarmState::Unavailable | WarmState::Cancelled => "unavailable",
+        _ => "ended",
+    };
     Json(View {
         name: app.stocks.name(),
         degraded: app.stocks.is_degraded(),
         counts: app.stocks.stats(),
-        warm_up: app.warm_up.report().into(),
-        filter: app.filter.as_ref().map(|filter| filter.stats().into()),
+        warm_up: json!({
+            "state": state,
+            "keys": warm_up.keys,
+            "loaded": warm_up.loaded,
+            "absent": warm_up.absent,
+            "present": warm_up.present,
+            "failed": warm_up.failed,
+            "skipped": warm_up.skipped(),
+        }),
+        filter: app.filter.as_ref().map(|filter| {
+            let BloomStats { ready, keys, expected, .. } = filter.stats();
+            json!({ "ready": ready, "keys": keys, "expected": expected })
+        }),
     })
 }
 
