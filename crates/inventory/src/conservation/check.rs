@@ -1,3 +1,4 @@
+use clap::ValueEnum as _;
 use sqlx::PgPool;
 
 use super::{Conservation, Rule, Verdict, Violation};
@@ -13,7 +14,7 @@ const EXAMPLES: usize = 3;
 ///
 /// The error of the database. A broken rule is no error: see [`Conservation::violations`].
 pub async fn check(pool: &PgPool, told: &[(&OrderLine, Verdict)]) -> Result<Conservation, sqlx::Error> {
-    check_rules(pool, told, &Rule::ALL).await
+    check_rules(pool, told, Rule::value_variants()).await
 }
 
 /// Checks the rules that need no client: the ledger against the stock. Instances may write meanwhile.
@@ -22,7 +23,8 @@ pub async fn check(pool: &PgPool, told: &[(&OrderLine, Verdict)]) -> Result<Cons
 ///
 /// As [`check`].
 pub async fn check_ledger(pool: &PgPool) -> Result<Conservation, sqlx::Error> {
-    let rules: Vec<_> = Rule::ALL.into_iter().filter(|rule| !rule.is_about_the_lines()).collect();
+    let rules = Rule::value_variants().iter().copied();
+    let rules: Vec<_> = rules.filter(|rule| !rule.is_about_the_lines()).collect();
     check_rules(pool, &[], &rules).await
 }
 

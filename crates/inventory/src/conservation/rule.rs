@@ -1,7 +1,9 @@
 use std::fmt;
 
+use clap::ValueEnum;
+
 /// The rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[non_exhaustive]
 pub enum Rule {
     /// A quantity is the sum of its movements; without a row, the sum is zero.
@@ -47,20 +49,6 @@ impl Rule {
     pub(super) fn is_about_the_lines(self) -> bool {
         matches!(self, Self::Acknowledged | Self::NotApplied | Self::Unknown | Self::Sent)
     }
-
-    /// All rules.
-    pub const ALL: [Self; 10] = [
-        Self::Sum,
-        Self::NotNegative,
-        Self::Chain,
-        Self::Transfers,
-        Self::Flash,
-        Self::Order,
-        Self::Acknowledged,
-        Self::NotApplied,
-        Self::Unknown,
-        Self::Sent,
-    ];
 }
 
 impl fmt::Display for Rule {

@@ -1,3 +1,4 @@
+use clap::ValueEnum as _;
 use inventory::{
     conservation::{Conservation, Rule, check},
     orders::OrderLine,
@@ -144,7 +145,7 @@ async fn every_way_to_cheat_is_reported() {
         assert!(result.to_string().starts_with("conservation: VIOLATED"), "{result}");
         pool.close().await;
     }
-    for rule in Rule::ALL {
-        assert!(cheats.iter().any(|(_, _, broken)| broken.contains(&rule)), "no cheat breaks {rule:?}");
+    for rule in Rule::value_variants() {
+        assert!(cheats.iter().any(|(_, _, broken)| broken.contains(rule)), "no cheat breaks {rule:?}");
     }
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use serde_json::json;
 use utoipa::openapi::{
     Header as Row, HeaderBuilder, ObjectBuilder, Ref, RefOr, Type,
@@ -7,7 +8,7 @@ use utoipa::openapi::{
 };
 
 /// A header of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(in crate::http) enum Header {
     Age,
     CacheControl,
@@ -22,19 +23,6 @@ pub(in crate::http) enum Header {
 }
 
 impl Header {
-    const ALL: [Self; 10] = [
-        Self::Age,
-        Self::CacheControl,
-        Self::CacheStatus,
-        Self::ContentLocation,
-        Self::ETag,
-        Self::FencingToken,
-        Self::IdempotentReplayed,
-        Self::Location,
-        Self::RequestId,
-        Self::RetryAfter,
-    ];
-
     pub(super) fn name(self) -> &'static str {
         self.row().0
     }
@@ -45,7 +33,7 @@ impl Header {
     }
 
     pub(super) fn components() -> BTreeMap<String, RefOr<Row>> {
-        Self::ALL.into_iter().map(|header| (header.name().to_owned(), header.component().into())).collect()
+        Self::value_variants().iter().map(|header| (header.name().to_owned(), header.component().into())).collect()
     }
 
     fn component(self) -> Row {
