@@ -5,11 +5,11 @@ use std::error::Error;
 use axum::{
     Json,
     extract::State,
-    http::{HeaderValue, StatusCode, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use stockade::{Fence, postgres::Tx};
+use stockade::{Fence, extract::CachePolicy, postgres::Tx};
 use time::{OffsetDateTime, UtcOffset};
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
@@ -148,7 +148,7 @@ pub(super) async fn open(
         None
     });
     let location = [(header::LOCATION, format!("/flash/{}", sku.path_segment()))];
-    Ok((StatusCode::CREATED, fence, location, not_stored(), Json(Shown::of(sale, left))).into_response())
+    Ok((StatusCode::CREATED, fence, location, CachePolicy::no_store(), Json(Shown::of(sale, left))).into_response())
 }
 
 /// `GET /flash/{sku}`
@@ -158,7 +158,7 @@ pub(super) async fn show(State(app): State<App>, sku: Sku) -> Result<Response, P
         Stage::Open => app.flash.left(&sale).await.map_err(|error| unread(&error))?,
         Stage::Closing | Stage::Closed => None,
     };
-    Ok((not_stored(), Json(Shown::of(sale, left))).into_response())
+    Ok((CachePolicy::no_store(), Json(Shown::of(sale, left))).into_response())
 }
 
 /// `DELETE /flash/{sku}`
@@ -172,7 +172,7 @@ pub(super) async fn close(State(app): State<App>, sku: Sku) -> Result<Response, 
         Some(sale) => closed(&app, sale).await,
         None => db::flash_sale::newest(&app.pg, &sku).await?.ok_or(NO_SALE)?,
     };
-    Ok((not_stored(), Json(Shown::of(sale, None))).into_response())
+    Ok((CachePolicy::no_store(), Json(Shown::of(sale, None))).into_response())
 }
 
 /// The sale as it is once it is closed, or after a while. The sale ends in any case, so an error of the database only
@@ -191,8 +191,4 @@ async fn closed(app: &App, mut sale: Sale) -> Sale {
         }
     }
     sale
-}
-
-pub(super) fn not_stored() -> [(header::HeaderName, HeaderValue); 1] {
-    [super::problem::NOT_STORED]
 }

@@ -10,6 +10,7 @@ use axum::{
 };
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use stockade::extract::CachePolicy;
 use utoipa::{
     ToSchema,
     openapi::{ObjectBuilder, Type},
@@ -17,7 +18,6 @@ use utoipa::{
 
 use super::{
     JsonBody, Problem, ProblemType,
-    flash::not_stored,
     openapi::{self, Endpoint, Header, Operation, Takes},
     path,
 };
@@ -125,13 +125,13 @@ pub(super) fn sale_endpoint() -> Endpoint {
 /// `GET /lab`
 pub(super) async fn list() -> Response {
     let schemes = Scheme::served().map(|scheme| Line { scheme: scheme.name(), title: scheme.title() }).collect();
-    (not_stored(), Json(List { schemes })).into_response()
+    (CachePolicy::no_store(), Json(List { schemes })).into_response()
 }
 
 /// `GET /lab/{scheme}`
 pub(super) async fn show(State(app): State<App>, scheme: Scheme) -> Result<Response, Problem> {
     let count = lab(&app)?.count(scheme).await?;
-    Ok((not_stored(), Json(Shown::new(scheme, count))).into_response())
+    Ok((CachePolicy::no_store(), Json(Shown::new(scheme, count))).into_response())
 }
 
 /// `POST /lab/{scheme}`
@@ -143,13 +143,15 @@ pub(super) async fn begin(State(app): State<App>, scheme: Scheme, body: JsonBody
     })?;
     // The run has begun by now, and to begin it again would delete what it sold.
     let count = lab.count(scheme).await.map_err(|error| unknown(&error))?;
-    Ok((not_stored(), Json(Shown::new(scheme, count))).into_response())
+    Ok((CachePolicy::no_store(), Json(Shown::new(scheme, count))).into_response())
 }
 
 /// `POST /lab/{scheme}/sales`
 pub(super) async fn sell(State(app): State<App>, scheme: Scheme) -> Result<Response, Problem> {
     match lab(&app)?.sell(scheme).await? {
-        Sale::Sold => Ok((StatusCode::CREATED, not_stored(), Json(Sold { scheme: scheme.name() })).into_response()),
+        Sale::Sold => {
+            Ok((StatusCode::CREATED, CachePolicy::no_store(), Json(Sold { scheme: scheme.name() })).into_response())
+        }
         Sale::SoldOut => Err(ProblemType::SoldOut.into()),
     }
 }

@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use stockade::extract::CachePolicy;
 use utoipa::{
     ToSchema,
     openapi::{ObjectBuilder, Type},
@@ -17,7 +18,7 @@ use utoipa::{
 use super::{
     JsonBody, Problem, ProblemType,
     error::unread,
-    flash::{NO_SALE, not_stored},
+    flash::NO_SALE,
     idempotency::{IDEMPOTENT_REPLAYED, IdempotencyKey},
     openapi::{self, Endpoint, Header, Operation, Takes},
     path,
@@ -215,7 +216,7 @@ fn created(sku: &Sku, asked: &Asked, id: &str, state: &'static str, again: bool)
     let shown = Shown { id, sku, customer: asked.customer.as_str(), quantity: asked.quantity.get(), state };
     let location = [(header::LOCATION, format!("/flash/{}/reservations/{id}", sku.path_segment()))];
     let again = again.then_some([(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))]);
-    Ok((StatusCode::CREATED, location, again, not_stored(), Json(shown)).into_response())
+    Ok((StatusCode::CREATED, location, again, CachePolicy::no_store(), Json(shown)).into_response())
 }
 
 fn outcome(answer: &Result<Response, Problem>) -> FlashOutcome {
@@ -240,10 +241,10 @@ pub(super) async fn show(State(app): State<App>, sku: Sku, Id(id): Id) -> Result
     if let Some(row) = db::flash_reservation::find(&app.pg, &sku, &id).await? {
         let state = if row.stored { "stored" } else { "rejected" };
         let shown = Shown { id: &id, sku: &sku, customer: &row.customer, quantity: row.quantity, state };
-        return Ok((not_stored(), Json(shown)).into_response());
+        return Ok((CachePolicy::no_store(), Json(shown)).into_response());
     }
     let (quantity, customer) = in_redis?.ok_or(NO_RESERVATION)?;
     let state = if db::flash_dead_letter::has(&app.pg, &id).await? { "rejected" } else { "pending" };
     let shown = Shown { id: &id, sku: &sku, customer: &customer, quantity, state };
-    Ok((not_stored(), Json(shown)).into_response())
+    Ok((CachePolicy::no_store(), Json(shown)).into_response())
 }
