@@ -94,14 +94,11 @@ pub enum ReplayError {
 }
 
 struct Shared {
-    lines: Arc<[OrderLine]>,
+    plan: Plan,
     client: ShopClient,
     next: AtomicUsize,
     begun: Instant,
-    rate: Option<f64>,
-    browse: f64,
     progress: Progress,
-    journal: Option<Arc<Journal>>,
 }
 
 /// Sends every line of the plan until its final answer. Dropping the future stops the replay: lines under way then may
@@ -118,21 +115,19 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
         ShopClient::http(plan.concurrency.get(), plan.targets.iter().chain(&plan.ops)).map_err(ReplayError::Client)?;
     let before = Counters::scrape(&http, &plan.ops).await.map_err(ReplayError::Metrics)?;
     let shared = Arc::new(Shared {
-        client: ShopClient::new(http.clone(), plan.targets.into(), plan.run.into(), plan.limits),
+        client: ShopClient::new(http.clone(), plan.targets.as_slice().into(), plan.run.as_str().into(), plan.limits),
         next: AtomicUsize::new(0),
         begun: Instant::now(),
-        rate: plan.rate,
-        browse: plan.browse,
         progress: Progress::new(plan.lines.len() as u64),
-        journal: plan.journal,
-        lines: plan.lines,
+        plan,
     });
+    let plan = &shared.plan;
 
     let mut workers = JoinSet::new();
     for _ in 0..plan.concurrency.get() {
         workers.spawn(Arc::clone(&shared).work());
     }
-    let mut verdicts = vec![Verdict::Unknown; shared.lines.len()];
+    let mut verdicts = vec![Verdict::Unknown; plan.lines.len()];
     let mut tally = Tally::default();
     while let Some(worker) = workers.join_next().await {
         let (reached, seen) = worker.map_err(ReplayError::Worker)??;
@@ -157,7 +152,7 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
             }
         }
     };
-    let report = Report::new(&verdicts, &tally, plan.skipped, counters, elapsed);
+    let report = Report::new(&verdicts, &tally, plan.skipped.clone(), counters, elapsed);
     Ok(Replay { verdicts, report })
 }
 
@@ -169,17 +164,17 @@ impl Shared {
         let mut reached = Vec::new();
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(line) = self.lines.get(index) else {
+            let Some(line) = self.plan.lines.get(index) else {
                 return Ok((reached, tally));
             };
             let since = self.due(index).await;
             let verdict = self.client.adjust(index, line, since, &mut rng, &mut tally).await;
             reached.push((index, verdict));
-            if let Some(journal) = &self.journal {
+            if let Some(journal) = &self.plan.journal {
                 journal.settle(line, verdict).await?;
             }
-            for turn in 0..reads(self.browse, &mut rng) {
-                let popular = &self.lines[rng.random_range(0..self.lines.len())];
+            for turn in 0..reads(self.plan.browse, &mut rng) {
+                let popular = &self.plan.lines[rng.random_range(0..self.plan.lines.len())];
                 self.client.browse(index + turn, &popular.sku, &mut tally).await;
             }
             self.progress.advance();
@@ -188,7 +183,7 @@ impl Shared {
 
     /// Waits until the line is due. Returns the instant from which its latency counts.
     async fn due(&self, index: usize) -> Instant {
-        let Some(rate) = self.rate else {
+        let Some(rate) = self.plan.rate else {
             return Instant::now();
         };
         #[expect(clippy::cast_precision_loss, reason = "a file has far fewer than 2^53 lines")]
