@@ -1,11 +1,13 @@
 use std::{fmt, time::Duration};
 
-use deadpool_redis::redis::{Pipeline, aio::MultiplexedConnection};
 use deadpool_redis::{
-    cluster::ClusterConnection,
+    Connection,
+    cluster::{self, ClusterConnection},
     redis::{
-        Cmd, FromRedisValue, RedisError, RedisFuture, RedisResult, Script, ToRedisArgs, Value, aio::ConnectionLike,
+        Cmd, FromRedisValue, Pipeline, RedisError, RedisFuture, RedisResult, Script, ToRedisArgs, Value,
+        aio::{ConnectionLike, MultiplexedConnection},
     },
+    sentinel,
 };
 use parking_lot::Mutex;
 use stockade::{Redis, redis::Pool};
@@ -147,20 +149,14 @@ impl Link {
         if let Some(wire) = self.current() {
             return Ok(wire);
         }
-        let down = |error: Box<dyn std::error::Error + Send + Sync>| LinkError::Down(Some(error));
+        // Taken out for good: a connection that is shared is not the pool's to give to somebody else.
         let wire = match &self.pool {
-            // Taken out for good: a connection that is shared is not the pool's to give to somebody else.
-            Some(Pool::Single(pool)) => {
-                Wire::Server(deadpool_redis::Connection::take(pool.get().await.map_err(|error| down(error.into()))?))
-            }
-            Some(Pool::Sentinel(pool)) => Wire::Server(deadpool_redis::sentinel::Connection::take(
-                pool.get().await.map_err(|error| down(error.into()))?,
-            )),
-            Some(Pool::Cluster(pool)) => Wire::Cluster(deadpool_redis::cluster::Connection::take(
-                pool.get().await.map_err(|error| down(error.into()))?,
-            )),
+            Some(Pool::Single(pool)) => pool.get().await.map(|own| Wire::Server(Connection::take(own))),
+            Some(Pool::Sentinel(pool)) => pool.get().await.map(|own| Wire::Server(sentinel::Connection::take(own))),
+            Some(Pool::Cluster(pool)) => pool.get().await.map(|own| Wire::Cluster(cluster::Connection::take(own))),
             _ => return Err(LinkError::Down(None)),
         };
+        let wire = wire.map_err(|error| LinkError::Down(Some(error.into())))?;
         let mut slot = self.slot.lock();
         slot.number += 1;
         slot.wire = Some(wire.clone());
