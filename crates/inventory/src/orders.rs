@@ -1,6 +1,6 @@
 //! Order lines of a shop, as stock movements.
 
-use std::{collections::BTreeMap, fmt, io, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,38 +29,31 @@ impl OrderLine {
 }
 
 /// Why a line moves no stock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Skip {
     /// Not a record of the columns that the header announces, or not UTF-8.
+    #[error("malformed")]
     Malformed,
     /// No invoice number.
+    #[error("no invoice")]
     NoInvoice,
     /// The invoice number has control characters, or more characters than a reference may have.
+    #[error("bad invoice")]
     BadInvoice,
     /// The SKU is blank, too long, has control characters, or is `.` or `..`, which no URL path can name.
+    #[error("bad SKU")]
     BadSku,
     /// The quantity is no whole number.
+    #[error("bad quantity")]
     BadQuantity,
     /// The quantity is zero.
+    #[error("zero quantity")]
     ZeroQuantity,
     /// More units than a movement may have.
+    #[error("too many units")]
     TooManyUnits,
-}
-
-impl fmt::Display for Skip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Malformed => "malformed",
-            Self::NoInvoice => "no invoice",
-            Self::BadInvoice => "bad invoice",
-            Self::BadSku => "bad SKU",
-            Self::BadQuantity => "bad quantity",
-            Self::ZeroQuantity => "zero quantity",
-            Self::TooManyUnits => "too many units",
-        })
-    }
 }
 
 /// Why a file could not be read.
