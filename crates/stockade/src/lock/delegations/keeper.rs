@@ -32,17 +32,16 @@ impl Keeper {
                 () = self.deserted() => return,
                 acquired = self.delegations.store.acquire(attempt.clone()) => acquired,
             };
-            let (waiters, error) = match acquired {
+            let error = match acquired {
                 Ok(ownership) => return self.keep(ownership).await,
-                Err(error @ LockError::Timeout { .. }) => {
-                    match self.delegations.give_up_in_time(&self.key, &self.joined) {
-                        Some(waiters) => (waiters, error),
-                        // A reader that waits longer joined at the moment in which the attempt ended.
-                        None => continue,
-                    }
-                }
-                Err(error) => (self.delegations.give_up(&self.key, &self.joined), error),
+                Err(error) => error,
             };
+            // A reader that waits longer may have joined at the moment in which the attempt ended.
+            let over = |joined: &Joined| {
+                let until = joined.readers.waits_until();
+                !matches!(error, LockError::Timeout { .. }) || until.is_some_and(|until| until.remaining().is_zero())
+            };
+            let Some(waiters) = self.delegations.give_up(&self.key, &self.joined, over) else { continue };
             waiters.into_iter().for_each(|waiter| waiter.answer(Err(error.clone())));
             return;
         }
@@ -52,7 +51,7 @@ impl Keeper {
     async fn deserted(&self) {
         loop {
             self.joined.deserted().await;
-            if self.delegations.give_up_deserted(&self.key, &self.joined) {
+            if self.delegations.give_up(&self.key, &self.joined, Joined::is_empty).is_some() {
                 return;
             }
         }
@@ -75,7 +74,7 @@ impl Drop for Keeper {
                 delegation.recall(Recall::Shutdown);
                 self.delegations.forget(delegation);
             }
-            None => drop(self.delegations.give_up(&self.key, &self.joined)),
+            None => drop(self.delegations.give_up(&self.key, &self.joined, |_| true)),
         }
     }
 }

@@ -179,32 +179,18 @@ impl Delegations {
         }
     }
 
-    /// Withdraws the attempt if no reader waits for it any more. Returns whether that is so.
-    pub(super) fn give_up_deserted(&self, key: &Key, joined: &Arc<Joined>) -> bool {
+    /// Withdraws an attempt and returns its readers, if it is `over`: no reader joins between the question and the end.
+    pub(super) fn give_up(
+        &self,
+        key: &Key,
+        joined: &Arc<Joined>,
+        over: impl FnOnce(&Joined) -> bool,
+    ) -> Option<Vec<Waiter>> {
         let mut shard = self.shard(key);
-        let deserted = joined.is_empty();
-        if deserted {
-            self.withdraw(&mut shard, key, joined);
-        }
-        deserted
-    }
-
-    /// Withdraws an attempt whose wait has ended, and returns its readers. `None` if a reader has joined that waits
-    /// longer.
-    pub(super) fn give_up_in_time(&self, key: &Key, joined: &Arc<Joined>) -> Option<Vec<Waiter>> {
-        let mut shard = self.shard(key);
-        let over = joined.readers.waits_until().is_some_and(|until| until.remaining().is_zero());
-        over.then(|| {
+        over(joined).then(|| {
             self.withdraw(&mut shard, key, joined);
             joined.take()
         })
-    }
-
-    /// Withdraws a failed attempt, and returns its readers.
-    pub(super) fn give_up(&self, key: &Key, joined: &Arc<Joined>) -> Vec<Waiter> {
-        let mut shard = self.shard(key);
-        self.withdraw(&mut shard, key, joined);
-        joined.take()
     }
 
     fn withdraw(&self, shard: &mut HashMap<Key, Entry>, key: &Key, joined: &Arc<Joined>) {
