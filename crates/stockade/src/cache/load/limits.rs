@@ -66,7 +66,7 @@ struct Spare {
 pub(crate) struct Admission<'a> {
     _running: Place<'a>,
     _spare: Option<SemaphorePermit<'a>>,
-    permit: Permit,
+    pub(super) permit: Permit,
 }
 
 /// A place among the running loads. When it ends, a spare load that waits for a place is notified, even if no load ran
@@ -209,25 +209,6 @@ impl Shared {
         // A place that comes too late goes back without a word to those who wait for a free one.
         let _told = Freed(&self.spare.freed);
         timeout(wait, self.running.acquire()).await.ok().and_then(Result::ok).ok_or(wait)
-    }
-}
-
-impl Admission<'_> {
-    pub(crate) fn loads(&self) -> u64 {
-        self.permit.successes()
-    }
-
-    /// Whether this load finds out whether the database is back.
-    pub(crate) fn is_probe(&self) -> bool {
-        self.permit.is_probe()
-    }
-
-    pub(crate) fn succeeded(self) {
-        self.permit.succeeded();
-    }
-
-    pub(crate) fn failed(self) {
-        self.permit.failed();
     }
 }
 

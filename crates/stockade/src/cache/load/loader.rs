@@ -12,6 +12,7 @@ use super::{
     row_error::{is_of_the_row, is_refused},
 };
 use crate::{
+    breaker::Permit,
     cache::{
         CacheError, LoadError, Loaded, TagError,
         stats::{LoadCounters, LoadEnd},
@@ -171,24 +172,24 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     /// Logs a failure and reports to the breaker. A key that fails again says nothing new about the database, so only
     /// the first failure is reported. The probe of an open breaker has to say something: it reports any failure, unless
     /// other rows were loaded since the key first failed.
-    fn report(&self, failure: Option<&CacheError>, names: &[&Key], admission: Admission<'_>) {
+    fn report(&self, failure: Option<&CacheError>, names: &[&Key], Admission { permit, .. }: Admission<'_>) {
         let cache = self.name;
         match failure {
             // Whether the values are accepted is found out later. The database did its part.
-            None => admission.succeeded(),
+            None => permit.succeeded(),
             Some(CacheError::Load(error)) => {
-                let news = self.failing.failed(names, admission.loads());
+                let news = self.failing.failed(names, permit.successes());
                 tracing::warn!(cache, error = %Chain(&**error), "load failed");
                 if is_of_the_row(error) {
-                    admission.succeeded();
-                } else if !is_refused(error) && counts(news, &admission) {
-                    admission.failed();
+                    permit.succeeded();
+                } else if !is_refused(error) && counts(news, &permit) {
+                    permit.failed();
                 }
             }
             Some(CacheError::Timeout(_)) => {
                 tracing::warn!(cache, limit = ?self.time, "load took too long");
-                if counts(self.failing.failed(names, admission.loads()), &admission) {
-                    admission.failed();
+                if counts(self.failing.failed(names, permit.successes()), &permit) {
+                    permit.failed();
                 }
             }
             // A panic and a shutdown say nothing about the database.
@@ -205,10 +206,10 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
 const AT_FAULT: u64 = u64::MAX;
 
 /// Whether the breaker is told of this failure.
-fn counts(news: News, admission: &Admission<'_>) -> bool {
+fn counts(news: News, permit: &Permit) -> bool {
     match news {
         News::New => true,
-        News::Nothing => admission.is_probe(),
+        News::Nothing => permit.is_probe(),
         News::OfTheRows => false,
     }
 }
