@@ -76,7 +76,7 @@ impl Route {
             {
                 Ok(unlocked(parts, body, Unlocked))
             }
-            Err(error) => Err(self.refused(error).into()),
+            Err(error) => Err(self.refused(&error).into()),
         }
     }
 
@@ -102,7 +102,7 @@ impl Route {
         let grant = acquired.map(|guard| Arc::new(Grant::Several(guard))).map_err(|error| match error {
             // The client has named too few or too many.
             LockError::Count { .. } => Problem::BadRequest.into(),
-            error => self.refused(error),
+            error => self.refused(&error),
         })?;
         Ok(Admitted::Held(Request::from_parts(parts, body.into()), grant))
     }
@@ -150,33 +150,22 @@ impl Route {
         acquired
     }
 
-    fn refused(&self, error: LockError) -> Rejection {
-        let after = |position| self.pace.after(position, self.settings.permits);
-        match error {
-            LockError::QueueFull { position, .. } => Rejection::from(error).with_retry_after(after(position)),
-            LockError::Timeout { position, .. } => {
-                Rejection::from(error).with_retry_after(after(position.unwrap_or(1)))
-            }
-            LockError::Busy { .. } => Rejection::from(error).with_retry_after(after(1)),
-            LockError::Key(_)
-            | LockError::Tag
-            | LockError::Duration { .. }
-            | LockError::Permits { .. }
-            | LockError::Unsupported { .. }
-            | LockError::Committing { .. }
-            | LockError::Capacity { .. }
-            | LockError::Count { .. } => {
-                tracing::error!(%error, "the settings of a route lock are refused");
-                Rejection::from(error)
-            }
-            LockError::Unavailable { .. }
-            | LockError::Foreign { .. }
-            | LockError::Lost { .. }
-            | LockError::HandoverVoid => {
-                tracing::warn!(%error, "a request got no lock");
-                Rejection::from(error)
-            }
-            LockError::ShuttingDown => Rejection::from(error),
+    fn refused(&self, error: &LockError) -> Rejection {
+        let ahead = match error {
+            LockError::QueueFull { position, .. } => Some(*position),
+            LockError::Timeout { position, .. } => Some(position.unwrap_or(1)),
+            LockError::Busy { .. } => Some(1),
+            _ => None,
+        };
+        let rejection = Rejection::from(error.clone());
+        match rejection.problem() {
+            Problem::Internal => tracing::error!(%error, "the settings of a route lock are refused"),
+            Problem::LockStoreUnavailable | Problem::LeaseLost => tracing::warn!(%error, "a request got no lock"),
+            _ => {}
+        }
+        match ahead {
+            Some(ahead) => rejection.with_retry_after(self.pace.after(ahead, self.settings.permits)),
+            None => rejection,
         }
     }
 
