@@ -3,19 +3,8 @@ use std::{sync::Arc, time::Duration};
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 
-use super::{
-    SetnxError, SetnxGuard, Unit,
-    core::{Core, TAKE_OVER},
-};
+use super::{SetnxError, SetnxGuard, SetnxLock, core::TAKE_OVER};
 use crate::{clock::Instant, redis::LinkError};
-
-/// One try to take the lock: `SETNX`, then `GET`, then a script that takes the lock over if it is expired.
-pub(super) struct Attempt {
-    core: Arc<Core>,
-    key: String,
-    unit: Unit,
-    lease: Duration,
-}
 
 pub(super) enum Tried {
     Held(SetnxGuard),
@@ -25,14 +14,11 @@ pub(super) enum Tried {
     },
 }
 
-impl Attempt {
-    pub(super) fn new(core: Arc<Core>, key: String, unit: Unit, lease: Duration) -> Self {
-        Self { core, key, unit, lease }
-    }
-
+/// One try to take the lock: `SETNX`, then `GET`, then a script that takes the lock over if it is expired.
+impl SetnxLock {
     /// Runs on a task of the locks. If the caller is gone by the end, the guard is dropped on that task, which releases
     /// the lock.
-    pub(super) async fn run(self) -> Result<Tried, SetnxError> {
+    pub(super) async fn attempt(self) -> Result<Tried, SetnxError> {
         let (done, outcome) = oneshot::channel();
         let core = Arc::clone(&self.core);
         core.spawn(async move {
@@ -83,7 +69,7 @@ impl Attempt {
     }
 
     fn held(self, began: Instant, end: u64) -> Tried {
-        let Self { core, key, unit, lease } = self;
+        let Self { core, key, unit, lease, .. } = self;
         Tried::Held(SetnxGuard::new(core, key, unit, lease, began + lease, end))
     }
 }

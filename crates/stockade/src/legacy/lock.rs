@@ -3,11 +3,7 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 use tokio::time::sleep;
 
-use super::{
-    SetnxError, SetnxGuard, Unit,
-    attempt::{Attempt, Tried},
-    core::Core,
-};
+use super::{SetnxError, SetnxGuard, Unit, attempt::Tried, core::Core};
 use crate::clock::Instant;
 
 /// The shortest and the longest lease.
@@ -21,10 +17,10 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held until acquired"]
 pub struct SetnxLock {
-    core: Arc<Core>,
-    key: String,
-    unit: Unit,
-    lease: Duration,
+    pub(super) core: Arc<Core>,
+    pub(super) key: String,
+    pub(super) unit: Unit,
+    pub(super) lease: Duration,
     wait: Duration,
 }
 
@@ -66,8 +62,7 @@ impl SetnxLock {
             if self.core.closing.is_cancelled() {
                 return Err(SetnxError::ShuttingDown);
             }
-            let attempt = Attempt::new(Arc::clone(&self.core), self.key.clone(), self.unit, self.lease);
-            let remaining = match attempt.run().await? {
+            let remaining = match self.clone().attempt().await? {
                 Tried::Held(guard) => return Ok(guard),
                 Tried::Busy { remaining } => remaining,
             };
