@@ -17,30 +17,6 @@ use crate::{
 };
 
 impl<K: CacheKey, V: CacheValue> Core<K, V> {
-    async fn invalidate_all(&self, keys: &[Key]) -> Outcomes<()> {
-        self.forget(keys);
-        let confirmed = self.store.invalidate(keys).await;
-        // Again: a read of this process may have fetched the old value before the store dropped it. The message of the
-        // invalidation, which would drop that value here, may arrive later than the reply.
-        self.forget(keys);
-        confirmed
-    }
-
-    async fn invalidate_all_with(&self, tags: &[Tag]) -> Outcomes<()> {
-        self.forget_tags(tags);
-        let confirmed = self.store.invalidate_tags(tags).await;
-        // Again, for the same reason as for keys.
-        self.forget_tags(tags);
-        confirmed
-    }
-
-    async fn begin_all(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
-        let confirmed = self.store.begin(keys, intent).await;
-        // Every read of the store from now on finds the intent.
-        self.forget(keys);
-        confirmed
-    }
-
     pub(crate) async fn end_all(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
         let ended = self.store.end(keys, id).await;
         self.forget(keys);
@@ -74,11 +50,24 @@ impl<K: CacheKey, V: CacheValue> Invalidate for Core<K, V> {
     }
 
     fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Outcomes<()>> {
-        Box::pin(self.invalidate_all(keys))
+        Box::pin(async move {
+            self.forget(keys);
+            let confirmed = self.store.invalidate(keys).await;
+            // Again: a read of this process may have fetched the old value before the store dropped it. The message of
+            // the invalidation, which would drop that value here, may arrive later than the reply.
+            self.forget(keys);
+            confirmed
+        })
     }
 
     fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Outcomes<()>> {
-        Box::pin(self.invalidate_all_with(tags))
+        Box::pin(async move {
+            self.forget_tags(tags);
+            let confirmed = self.store.invalidate_tags(tags).await;
+            // Again, for the same reason as for keys.
+            self.forget_tags(tags);
+            confirmed
+        })
     }
 
     fn is_strict(&self) -> bool {
@@ -90,7 +79,12 @@ impl<K: CacheKey, V: CacheValue> Invalidate for Core<K, V> {
     }
 
     fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>> {
-        Box::pin(self.begin_all(keys, intent))
+        Box::pin(async move {
+            let confirmed = self.store.begin(keys, intent).await;
+            // Every read of the store from now on finds the intent.
+            self.forget(keys);
+            confirmed
+        })
     }
 
     fn sweep(&self) -> BoxFuture<'_, Result<(), CacheError>> {
