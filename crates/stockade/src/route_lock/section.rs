@@ -48,7 +48,11 @@ impl Section {
         handler: impl Future<Output = Result<Response, E>> + Send + 'static,
     ) -> Result<Response, E> {
         let handler = self.grant.handling(handler);
-        if self.detached { self.detach(handler).await } else { self.inline(handler).await }
+        if !self.detached {
+            return self.inline(handler).await;
+        }
+        let route = Arc::clone(&self.route);
+        route.detach(self.supervise(handler)).await
     }
 
     /// A read ends with its client, its lease or its time, because it changes nothing. A commit is possible here too,
@@ -63,14 +67,6 @@ impl Section {
         };
         let problem = if self.grant.close_commits() { problem } else { Problem::OutcomeUnknown };
         Ok(self.end(problem))
-    }
-
-    async fn detach<E: Send + 'static>(
-        self,
-        handler: impl Future<Output = Result<Response, E>> + Send + 'static,
-    ) -> Result<Response, E> {
-        let route = Arc::clone(&self.route);
-        route.detach(self.supervise(handler)).await
     }
 
     /// The loss of the lease does not end a write: the handler learns of it through the fence, and the fence row in the
