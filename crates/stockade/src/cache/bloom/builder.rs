@@ -71,10 +71,7 @@ impl<K: Resource> BloomBuilder<K> {
     /// If [`BloomBuilder::try_build`] would return an error, and outside of a tokio runtime.
     #[must_use]
     pub fn build(self) -> Bloom {
-        match self.try_build() {
-            Ok(bloom) => bloom,
-            Err(error) => panic!("{error}"),
-        }
+        self.try_build().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Builds the handle.

@@ -38,10 +38,7 @@ where
     /// If [`CacheBuilder::try_build`] would return an error. On a Redis also outside of a tokio runtime.
     #[must_use]
     pub fn build(self) -> Cache<K, V> {
-        match self.try_build() {
-            Ok(cache) => cache,
-            Err(error) => panic!("{error}"),
-        }
+        self.try_build().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Builds the cache, as [`CacheBuilder::build`].
