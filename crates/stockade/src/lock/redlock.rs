@@ -57,15 +57,11 @@ impl LocksBuilder {
     ///
     /// See [what these locks are good for](crate::lock#redlock), and what not.
     pub fn redlock(self, servers: impl IntoIterator<Item = Redis>) -> RedlockBuilder {
-        RedlockBuilder::new(self, servers)
+        RedlockBuilder { locks: self, servers: servers.into_iter().collect(), settings: RedlockSettings::default() }
     }
 }
 
 impl RedlockBuilder {
-    fn new(locks: LocksBuilder, servers: impl IntoIterator<Item = Redis>) -> Self {
-        Self { locks, servers: servers.into_iter().collect(), settings: RedlockSettings::default() }
-    }
-
     /// The literal key of each resource, for instance `redlock:<name>`, to share locks with programs that use other
     /// names. Different resources must get different keys, and none may be within the namespace of the servers.
     /// Default: a name in the namespace of the first server.

@@ -51,13 +51,9 @@ impl Tx {
     ///
     /// [`FenceError::Schema`], [`FenceError::Sqlx`].
     pub async fn unfenced(pool: &PgPool) -> Result<Self, FenceError> {
-        Self::start(pool).await
-    }
-
-    /// Begins without a claim. It names the isolation level, because a database may default to another one, under which
-    /// every statement would read from the snapshot of the first.
-    pub(super) async fn start(pool: &PgPool) -> Result<Self, FenceError> {
         let state = PoolState::of(pool);
+        // A database may default to another isolation level, under which every statement would read from the snapshot
+        // of the first.
         let begin = "begin isolation level read committed read write".to_owned();
         state.check_schema(pool).await?;
         let inner = begin::begin(pool, &state, begin).await.map_err(FenceError::Sqlx)?;

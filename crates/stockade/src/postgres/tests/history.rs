@@ -121,7 +121,7 @@ async fn a_database_from_before_is_upgraded_with_its_rows() {
         insert into stockade.outbox (cache, resource, applied_at) values ('stock', 'stock:applied', now())";
     sqlx::raw_sql(before).execute(&pool).await.unwrap();
     pending(&pool, ["stock:pending".to_owned()].into_iter()).await;
-    let refused = Tx::start(&pool).await.unwrap_err();
+    let refused = Tx::unfenced(&pool).await.unwrap_err();
     assert!(matches!(refused, FenceError::Schema { found: Some(5) }), "{refused:?}");
 
     install(&pool).await.unwrap();
