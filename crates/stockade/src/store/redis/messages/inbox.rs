@@ -38,24 +38,12 @@ pub(crate) enum Message {
         /// The resource; `None` if the message does not name it.
         key: Option<Key>,
     },
-    /// The lease of the owner expired.
-    Ended {
-        owner: Owner,
-        now: u64,
-    },
+    /// The lease of the owner expired, or a forced release took the resource from the owner.
+    Ended { owner: Owner, now: u64, reason: LossReason },
     /// The owners have to ask again.
-    Dropped {
-        owners: Vec<Owner>,
-        now: u64,
-    },
-    Forced {
-        owner: Owner,
-        now: u64,
-    },
+    Dropped { owners: Vec<Owner>, now: u64 },
     /// The owner holds the resource, and should release it soon.
-    Wanted {
-        owner: Owner,
-    },
+    Wanted { owner: Owner },
 }
 
 impl Message {
@@ -68,9 +56,9 @@ impl Message {
                 let key = Key::encoded("granted".into(), key.join(" ")).ok();
                 Self::Granted { owner: owner(of), token: token(with)?, x: number(x)?, now: number(now)?, key }
             }
-            ["X", of, now] => Self::Ended { owner: owner(of), now: number(now)? },
+            ["X", of, now] => Self::Ended { owner: owner(of), now: number(now)?, reason: LossReason::Expired },
             ["D", of @ .., now] => Self::Dropped { owners: of.iter().map(|of| owner(of)).collect(), now: number(now)? },
-            ["F", of, now] => Self::Forced { owner: owner(of), now: number(now)? },
+            ["F", of, now] => Self::Ended { owner: owner(of), now: number(now)?, reason: LossReason::Forced },
             ["W", of, _] => Self::Wanted { owner: owner(of) },
             _ => return None,
         })
@@ -162,8 +150,14 @@ impl Inner {
                     self.waiters.post(&owner, |_, mailbox| mailbox.dropped(now));
                 }
             }
-            Message::Ended { owner, now } => self.ended(&owner, now, LossReason::Expired),
-            Message::Forced { owner, now } => self.ended(&owner, now, LossReason::Forced),
+            Message::Ended { owner, now, reason } => {
+                let mut is_news = true;
+                self.waiters.post(&owner, |_, mailbox| is_news = mailbox.ended(now, reason));
+                // As for `Message::Wanted`: the attempt may be turning into an ownership right now.
+                if is_news {
+                    self.held.lose(&owner, reason);
+                }
+            }
             Message::Wanted { owner } => {
                 // The attempt may be turning into an ownership right now. `Waiter::hold` enters the ownership in the
                 // table first and reads the mailbox then. In the other order here, one of the two sees the message.
@@ -181,15 +175,6 @@ impl Inner {
         let Some(key) = key else { return };
         tracing::debug!(?owner, label = %key.label(), "a grant came after its attempt had ended; giving it back");
         self.cancel_orphan(owner, &key);
-    }
-
-    fn ended(&self, owner: &Owner, now: u64, reason: LossReason) {
-        let mut is_news = true;
-        self.waiters.post(owner, |_, mailbox| is_news = mailbox.ended(now, reason));
-        // As for `Message::Wanted`: the attempt may be turning into an ownership right now.
-        if is_news {
-            self.held.lose(owner, reason);
-        }
     }
 }
 
