@@ -12,6 +12,8 @@ export class Access {
   #body;
   #why;
   #isThere = true;
+  /** Whether a token was given here that no answer has confirmed. */
+  #isNew = false;
 
   /** In `parent`, with ids that begin with `name`. `body` is hidden without a token; `why` says what needs it. */
   constructor(parent, admin, { name, body, why }) {
@@ -34,11 +36,12 @@ export class Access {
     );
     const note = element("p", { id: `${name}-note`, role: "status" });
     parent.append(form, note);
-    this.#parts = { form, token, forget, note };
+    this.#parts = { form, token, forget, note, heading: parent.previousElementSibling };
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const given = token.value.trim();
       token.value = "";
+      this.#isNew = Boolean(given);
       if (given) admin.use(given);
     });
     forget.addEventListener("click", () => {
@@ -56,14 +59,23 @@ export class Access {
     this.#draw();
   }
 
-  tell(text) {
-    say(this.#parts.note, text);
+  /** Takes note that the tab has its answer. */
+  answered() {
+    this.#tell("");
+    // The field that had the focus is gone with the first one.
+    if (this.#isNew && document.activeElement === document.body) this.#parts.heading.focus();
+    this.#isNew = false;
   }
 
   /** Says what an answer was refused for: in `place`, if the next answer of the tab must not take it away. */
   refused(error, place = this.#parts.note) {
     if (!(error instanceof Refused)) throw error;
     say(place, error.message);
+    if (!this.#admin.hasToken) this.#parts.token.focus();
+  }
+
+  #tell(text) {
+    say(this.#parts.note, text);
   }
 
   #draw() {
@@ -72,6 +84,6 @@ export class Access {
     form.hidden = !this.#isThere;
     form.classList.toggle("used", hasToken);
     this.#body.hidden = forget.hidden = !hasToken;
-    this.tell(!this.#isThere ? NO_ROUTES : hasToken ? "" : this.#why);
+    this.#tell(!this.#isThere ? NO_ROUTES : hasToken ? "" : this.#why);
   }
 }

@@ -37,12 +37,14 @@ export class Admin {
 
   /**
    * Asks a route, for `limit` milliseconds at most. Throws [`Refused`] with a sentence for people; after 401 the token
-   * is forgotten.
+   * that was sent is forgotten.
    */
   async ask(method, path, limit = 10_000) {
+    const token = this.#token;
+    const isRead = method === "GET";
     let answer;
     try {
-      const headers = { authorization: `Bearer ${this.#token}` };
+      const headers = { authorization: `Bearer ${token}` };
       answer = await fetch(path, { method, headers, cache: "no-store", signal: AbortSignal.timeout(limit) });
     } catch {
       throw new Refused(
@@ -55,7 +57,9 @@ export class Admin {
     const document = await answer.json().catch(() => ({}));
     if (answer.ok) return document;
     if (answer.status === 401) {
-      this.forget();
+      // A late answer says nothing of a token that was given meanwhile.
+      if (isRead && this.hasToken && token !== this.#token) return this.ask(method, path, limit);
+      if (token === this.#token) this.forget();
       throw new Refused("The token is not the one of this instance (ADMIN_TOKEN). Enter it again.");
     }
     const detail = document.detail ? `: ${document.detail}` : "";

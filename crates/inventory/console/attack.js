@@ -61,7 +61,8 @@ export class AttackCard {
     this.#table = [...ROWS, ...(sells ? STOCK : []), ...(loads ? STATEMENTS : []), ...TIMES];
     this.#button = element("button", { type: "button", "data-attack": name }, `Run ${lower(title)}`);
     this.#button.addEventListener("click", async () => {
-      this.#button.disabled = true;
+      if (this.#button.ariaDisabled === "true") return;
+      this.#disable(true);
       say(this.#state, (await start()) ?? "");
     });
     this.#verdict = element("p", { class: "verdict", role: "status", "data-verdict": name });
@@ -91,8 +92,13 @@ export class AttackCard {
     // What was refused because of another attack may be tried again.
     if (may && this.#waits && !this.#missing) say(this.#state, "");
     this.#waits = !may;
-    this.#button.disabled = !may || Boolean(this.#missing);
+    this.#disable(!may || Boolean(this.#missing));
     this.#button.title = may ? "" : "An attack is under way: stop it, or wait.";
+  }
+
+  /** Not by `disabled`, with which the button would lose the focus. */
+  #disable(isDisabled) {
+    this.#button.ariaDisabled = String(isDisabled);
   }
 
   /** Whether this run is drawn, as it is now. */

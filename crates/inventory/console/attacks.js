@@ -30,7 +30,7 @@ export class Attacks extends Poll {
   async #ask(isOld) {
     const { attacks, runs } = await this.#admin.ask("GET", "/admin/attacks");
     if (isOld()) return;
-    this.#access.tell("");
+    this.#access.answered();
     return (await this.#show(attacks, runs)) ? RUNNING_MS : IDLE_MS;
   }
 

@@ -64,7 +64,7 @@ export class Cache extends Poll {
   async #ask(isOld) {
     const state = await this.#admin.ask("GET", "/admin/cache");
     if (isOld()) return;
-    this.#access.tell("");
+    this.#access.answered();
     FACTS.forEach(([, words], place) => say(this.#facts[place], words(state)));
   }
 

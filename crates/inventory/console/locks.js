@@ -35,7 +35,7 @@ export class Locks extends Poll {
     const { items, locks } = await this.#admin.ask("GET", "/admin/locks");
     const shown = await this.#matching(items, locks);
     if (isOld()) return;
-    this.#access.tell("");
+    this.#access.answered();
     say(this.#parts.tally, `Locks held or waited for: ${count(items.length)}. Shown: ${count(shown.length)}.`);
     this.#draw(shown);
   }

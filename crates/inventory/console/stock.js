@@ -61,7 +61,7 @@ export class Stock {
     try {
       const page = await this.#admin.ask("GET", `/admin/stock?${query}`);
       if (mine !== this.#asked) return;
-      this.#access.tell("");
+      this.#access.answered();
       this.#next = page.next;
       next.hidden = page.next === null;
       const more = page.next === null ? "" : " There are more.";
