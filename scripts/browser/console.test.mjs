@@ -177,6 +177,14 @@ test("a lock that another process holds is shown with its queue, found by search
   await polls(page, "/admin/locks", 2);
   assert.match(await selected(), /token \d+/);
 
+  // A list that has come to its end.
+  const many = Array.from({ length: 1000 }, (_, number) => `stock:${1000 + number}`);
+  const isList = ({ pathname }) => pathname === "/admin/locks";
+  await page.tab.route(isList, (route) => route.fulfill({ json: { items: many, locks: [] } }));
+  await page.tab.fill("#locks-search", `stock:${HOSTILE}`);
+  await page.reads("#locks-tally", /waited for: 1,000 or more\. Shown: 1\./);
+  await page.reads("#locks-rows tr", /waiting: 2/);
+  await page.tab.unroute(isList);
   await page.tab.fill("#locks-search", "nothing-like-it");
   await page.reads("#locks-tally", /Shown: 0\./);
   await page.tab.fill("#locks-search", "<img");

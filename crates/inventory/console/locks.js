@@ -7,6 +7,8 @@ import { Poll } from "./poll.js";
 
 const EACH_MS = 2000;
 const MOST_LOOKED_UP = 20;
+/** As many as a list of the instance names at most. */
+const MOST_LISTED = 1000;
 
 /** What the tab says without a token. */
 export const WHY =
@@ -36,19 +38,25 @@ export class Locks extends Poll {
     const shown = await this.#matching(items, locks);
     if (isOld()) return;
     this.#access.answered();
-    say(this.#parts.tally, `Locks held or waited for: ${count(items.length)}. Shown: ${count(shown.length)}.`);
+    const all = `${count(items.length)}${items.length < MOST_LISTED ? "" : " or more"}`;
+    say(this.#parts.tally, `Locks held or waited for: ${all}. Shown: ${count(shown.length)}.`);
     this.#draw(shown);
   }
 
-  /** The locks that the search names. The list has details of the first hundred; some others are looked up. */
+  /**
+   * The locks that the search names. The list has details of the first hundred; some others are looked up, and a
+   * whole name even where the list, which has an end, does not have it.
+   */
   async #matching(items, locks) {
-    const wanted = this.#parts.search.value.trim().toLowerCase();
+    const text = this.#parts.search.value.trim();
+    const wanted = text.toLowerCase();
     const isWanted = (resource) => resource.toLowerCase().includes(wanted);
     const found = locks.filter((lock) => isWanted(lock.resource));
     if (!wanted) return found;
     const known = new Set(locks.map((lock) => lock.resource));
-    const others = items.filter((resource) => isWanted(resource) && !known.has(resource)).slice(0, MOST_LOOKED_UP);
-    const looked = others.map((resource) => this.#admin.ask("GET", path(resource)));
+    const whole = text.includes(":") ? [text] : [];
+    const others = [...new Set([...whole, ...items])].filter((name) => isWanted(name) && !known.has(name));
+    const looked = others.slice(0, MOST_LOOKED_UP).map((resource) => this.#admin.ask("GET", path(resource)));
     const isThere = (lock) => lock.foreign || lock.holders.length || lock.waiting;
     return [...found, ...(await Promise.all(looked)).filter(isThere)];
   }
