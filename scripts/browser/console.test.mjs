@@ -47,6 +47,12 @@ function gate() {
   let open;
   return [new Promise((done) => (open = done)), open];
 }
+/** The answer to a request that had no effect. */
+const REFUSAL = {
+  status: 503,
+  contentType: "application/problem+json",
+  body: `{"title":"Nobody knows","detail":"nothing was applied","applied":false}`,
+};
 
 /** Waits until a tab has asked for its list so many times more. */
 async function polls(page, list, many) {
@@ -57,8 +63,7 @@ async function polls(page, list, many) {
 
 /** Refuses what is `wanted` while `act` asks for it, and returns after the tab has asked for its list twice more. */
 async function refusedOnce(page, list, act, wanted = isDelete) {
-  const refusal = { status: 503, contentType: "application/problem+json", body: `{"title":"Nobody knows"}` };
-  const route = (one) => (wanted(one.request()) ? one.fulfill(refusal) : one.fallback());
+  const route = (one) => (wanted(one.request()) ? one.fulfill(REFUSAL) : one.fallback());
   await page.tab.route("**/admin/**", route);
   const refused = page.tab.waitForResponse((answer) => wanted(answer.request()));
   await act();
@@ -203,13 +208,40 @@ test("a lock that another process holds is shown with its queue, found by search
     await page.tab.click("#locks-rows button");
     await page.tab.click("dialog .danger");
   });
-  await page.reads("#locks-result", /Refused \(503\): Nobody knows\./);
+  await page.reads("#locks-result", /^Refused \(503\): Nobody knows: nothing was applied\.$/);
 
+  // Only what was refused is called so.
+  const isLock = ({ pathname }) => pathname === `/admin/locks/${encodeURIComponent(`stock:${HOSTILE}`)}`;
+  const press = async () => {
+    await page.tab.click("#locks-rows button");
+    await page.reads("dialog li", /write · token \d+$/);
+    await page.tab.click("dialog .danger");
+  };
+  const answerDelete = (answer) => (route) => (isDelete(route.request()) ? answer(route) : route.fallback());
+  const unfenced = { ...REFUSAL, body: `{"title":"The lock was taken, its fence not raised","applied":true}` };
+  await page.tab.route(isLock, answerDelete((route) => route.fulfill(unfenced)));
+  await press();
+  await page.reads("#locks-result", /^Answered \(503\): The lock was taken, its fence not raised\.$/);
+  await page.tab.unroute(isLock);
+
+  // Nothing is done to a holder whom the question did not name.
+  await page.tab.route(isLock, async (route) => {
+    assert.ok(!isDelete(route.request()), "a holder that nobody saw was forced");
+    const lock = await (await route.fetch()).json();
+    lock.holders[0].token += 1;
+    await route.fulfill({ json: lock });
+  });
+  await press();
+  await page.reads("#locks-result", /changed, so nothing was done: look again\.$/);
+  await page.tab.unroute(isLock);
+
+  const [isSeen, goOn] = gate();
+  await page.tab.route(isLock, answerDelete((route) => isSeen.then(() => route.continue())));
+  const [forced] = await Promise.all([page.tab.waitForRequest(isDelete), press()]);
+  await page.reads("#locks-result", /^Forcing .* …$/);
   await page.tab.click("#locks-rows button");
-  const [forced] = await Promise.all([
-    page.tab.waitForRequest((request) => request.method() === "DELETE"),
-    page.tab.click("dialog .danger"),
-  ]);
+  assert.equal(await page.tab.locator("dialog").count(), 0, "a second press asks again");
+  goOn();
   assert.equal(new URL(forced.url()).pathname, `/admin/locks/${encodeURIComponent(`stock:${HOSTILE}`)}`);
   // What the other instance saw comes by Redis. Its holder is in a transaction, which the fence waits for: a holder that
   // had ended before it heard of the force would have lost nothing.
@@ -270,7 +302,7 @@ test("a key of the cache is looked up and voided", async () => {
   await page.tab.fill("#cache-key", "85123A");
   const lookUp = () => page.tab.press("#cache-key", "Enter");
   await refusedOnce(page, "/admin/cache", lookUp, (request) => request.url().endsWith("/admin/cache/85123A"));
-  await page.reads("#cache-result", /Refused \(503\): Nobody knows\./);
+  await page.reads("#cache-result", /^Answered \(503\): Nobody knows\.$/);
   await lookUp();
   await page.reads("#cache-found", /85123A/);
   assert.equal(await page.text("#cache-result"), "");
@@ -279,7 +311,7 @@ test("a key of the cache is looked up and voided", async () => {
     await page.tab.click("dialog .danger");
   };
   await refusedOnce(page, "/admin/cache", invalidate);
-  await page.reads("#cache-result", /Refused \(503\): Nobody knows\./);
+  await page.reads("#cache-result", /^Refused \(503\): Nobody knows: nothing was applied\.$/);
   await invalidate();
   await page.reads("#cache-result", /85123A/);
   assert.deepEqual(unexpected(page, 503), []);
@@ -345,7 +377,7 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
   assert.ok(y >= 0 && y < 1000, "far below, the attack can still be stopped");
   const stop = () => page.tab.click("#attacks-stop:enabled");
   await refusedOnce(page, "/admin/attacks", stop);
-  await page.reads("#attacks-result", /Refused \(503\): Nobody knows\./);
+  await page.reads("#attacks-result", /^Refused \(503\): Nobody knows: nothing was applied\.$/);
   await stop();
   await page.reads('[data-verdict="avalanche"]', /was stopped/);
   assert.equal(await page.text("#attacks-result"), "");

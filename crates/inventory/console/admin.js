@@ -48,7 +48,7 @@ export class Admin {
       answer = await fetch(path, { method, headers, cache: "no-store", signal: AbortSignal.timeout(limit) });
     } catch {
       throw new Refused(
-        method === "GET"
+        isRead
           ? "The instance did not answer."
           : "The instance did not answer, so nobody knows whether it was done: look before you try again.",
       );
@@ -62,7 +62,9 @@ export class Admin {
       if (token === this.#token) this.forget();
       throw new Refused("The token is not the one of this instance (ADMIN_TOKEN). Enter it again.");
     }
-    const detail = document.detail ? `: ${document.detail}` : "";
-    throw new Refused(`Refused (${answer.status}): ${document.title ?? answer.statusText}${detail}.`);
+    const { title = answer.statusText, detail, applied } = document;
+    // It says what became of a change, which a read is not.
+    const more = detail && !(isRead && answer.status >= 500) ? `: ${detail}` : "";
+    throw new Refused(`${isRead || applied !== false ? "Answered" : "Refused"} (${answer.status}): ${title}${more}.`);
   }
 }

@@ -37,8 +37,11 @@ export function confirm({ title, name, text, action }, ...more) {
   });
 }
 
-/** Asks before a lock is forced; resolves to `null` for no, else to whether shared holders are cut off at once. */
-export async function confirmForce(lock) {
+/**
+ * Asks before a lock is forced, and names its `holders`; resolves to `null` for no, else to whether shared holders are
+ * cut off at once.
+ */
+export async function confirmForce(lock, holders) {
   const now = element("input", { type: "checkbox" });
   const hasShared = lock.holders.some((holder) => holder.mode === "read");
   const question = {
@@ -46,11 +49,12 @@ export async function confirmForce(lock) {
     name: lock.resource,
     text: lock.foreign
       ? FOREIGN
-      : `Holders: ${lock.holders.length}. Requests waiting: ${lock.waiting}. ${WHAT_HAPPENS}`,
+      : `Holders: ${holders.length}. Requests waiting: ${lock.waiting}. ${WHAT_HAPPENS}`,
     action: "Force release",
   };
+  const list = element("ul", {}, ...holders.map((one) => element("li", {}, one)));
   const more = hasShared ? [element("label", {}, now, " Cut shared holders off at once")] : [];
-  return (await confirm(question, ...more)) ? now.checked : null;
+  return (await confirm(question, list, ...more)) ? now.checked : null;
 }
 
 const FOREIGN =

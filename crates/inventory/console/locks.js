@@ -20,6 +20,8 @@ export class Locks extends Poll {
   #access;
   #parts;
   #rows = new Map();
+  /** The resources of the locks that are being forced. */
+  #forcing = new Set();
 
   /** `parts`: the elements of the tab, by name. */
   constructor(parts, admin, access) {
@@ -72,9 +74,8 @@ export class Locks extends Poll {
       if (!this.#rows.has(lock.resource)) this.#rows.set(lock.resource, this.#row(lock));
       const row = this.#rows.get(lock.resource);
       row.lock = lock;
-      const holders = lock.foreign ? [FOREIGN] : lock.holders.map(holder);
-      row.holders.replaceChildren(...holders.map((text) => element("li", {}, text)));
-      row.queue.replaceChildren(...lock.waiters.map((one) => element("li", { value: one.position }, party(one))));
+      draw(row.holders, lock.foreign ? [[FOREIGN, ""]] : lock.holders.map((one) => [holder(one), lease(one)]));
+      draw(row.queue, lock.waiters.map((one) => [party(one), age(one)]));
       const more = lock.waiting - lock.waiters.length;
       const waiting = lock.waiting
         ? `waiting: ${count(lock.waiting)}${more > 0 ? `, of whom ${count(more)} are not listed` : ""}`
@@ -105,21 +106,41 @@ export class Locks extends Poll {
     return row;
   }
 
+  /** Until the answer another press does nothing: it would take the lock from the next holder. */
   async #force(lock) {
-    const now = await confirmForce(lock);
+    const { resource } = lock;
+    if (this.#forcing.has(resource)) return;
+    const now = await confirmForce(lock, lock.holders.map(holder));
     if (now === null) return;
+    this.#forcing.add(resource);
+    say(this.#parts.result, `Forcing ${resource} …`);
     try {
-      const forced = await this.#admin.ask("DELETE", `${path(lock.resource)}?now=${now}`);
-      const { holders, token } = forced;
-      say(
-        this.#parts.result,
-        `${lock.resource} was forced. Holders that lost it: ${count(holders)}. Its fence is at token ${token}.`,
-      );
+      say(this.#parts.result, await this.#forced(lock, now));
     } catch (error) {
       this.#access.refused(error, this.#parts.result);
+    } finally {
+      this.#forcing.delete(resource);
     }
     this.now();
   }
+
+  /** Forces the lock if its holders are those that the question named; returns what came of it. */
+  async #forced(lock, now) {
+    const { resource } = lock;
+    const there = await this.#admin.ask("GET", path(resource));
+    if (held(there) !== held(lock)) return `The holders of ${resource} changed, so nothing was done: look again.`;
+    const { holders, token } = await this.#admin.ask("DELETE", `${path(resource)}?now=${now}`);
+    return `${resource} was forced. Holders that lost it: ${count(holders)}. Its fence is at token ${token}.`;
+  }
+}
+
+/** Lines of two parts. What stays the same is not drawn anew, so that a selection in it is kept. */
+function draw(list, lines) {
+  while (list.children.length > lines.length) list.lastChild.remove();
+  lines.forEach((parts, place) => {
+    const line = list.children[place] ?? list.appendChild(element("li", {}, element("span"), element("span")));
+    parts.forEach((text, part) => say(line.children[part], text));
+  });
 }
 
 /** What stands in place of holders when another program put a value under a key of the lock. */
@@ -129,7 +150,13 @@ const path = (resource) => `/admin/locks/${encodeURIComponent(resource)}`;
 
 const time = (ms) => (ms < 60_000 ? seconds(ms / 1000) : span(ms / 1000));
 
-const party = ({ tag, mode, age_ms: age }) =>
-  `${tag || "no name given"} · ${mode}${age === undefined ? "" : `, for ${time(age)}`}`;
+/** Who holds a lock, whatever the order. */
+const held = ({ foreign = false, holders }) => JSON.stringify([foreign, ...holders.map(holder).sort()]);
 
-const holder = (one) => `${party(one)} · token ${one.token ?? "none"} · lease left ${time(one.remaining_ms)}`;
+const party = ({ tag, mode }) => `${tag || "no name given"} · ${mode}`;
+
+const holder = (one) => `${party(one)} · token ${one.token ?? "none"}`;
+
+const age = ({ age_ms: ms }) => (ms === undefined ? "" : ` · for ${time(ms)}`);
+
+const lease = (one) => `${age(one)} · lease left ${time(one.remaining_ms)}`;
