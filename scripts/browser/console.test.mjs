@@ -14,9 +14,10 @@ const PATIENT = {
   SHUTDOWN_GRACE: "70s",
 };
 const HOSTILE = `<img src=x onerror=alert(1)>`;
+const WIDE = "W".repeat(64);
 const WINDOWS = [
   ["dark", 390],
-  ["light", 390],
+  ["light", 375],
   ["dark", 1280],
   ["light", 1280],
   ["light", 1920],
@@ -31,7 +32,7 @@ before(async () => {
   browser = await launch();
   here = await Instance.start({ ...PATIENT, LAB: "on" });
   other = await Instance.start(PATIENT);
-  await Promise.all([here.put("85123A", 100), here.put(HOSTILE, 10)]);
+  await Promise.all([here.put("85123A", 100), here.put(HOSTILE, 10), here.put(WIDE, 10)]);
 });
 
 after(() => Promise.all([browser?.close(), here?.end(), other?.end()]));
@@ -73,18 +74,23 @@ async function refusedOnce(page, list, act, wanted = isDelete) {
 }
 
 test("every tab fits its window, dark and light, and the page writes nothing to its log", async () => {
+  const release = await holdRow(WIDE);
+  const asked = [1, 2].map((n) => here.adjust(WIDE, -1, `${n}`));
   for (const [colorScheme, width] of WINDOWS) {
-    const page = await Page.open(browser, here.ops, { width, colorScheme });
+    const page = await Page.open(browser, `${here.ops}#overview?token=${TOKEN}`, { width, colorScheme });
     await page.reads("#link", /live/);
     for (const tab of TABS) {
       await page.tab.click(`nav a[href="#${tab}"]`);
       await page.tab.locator(`#panel-${tab}`).waitFor();
+      if (tab === "locks") await page.reads("#locks-rows", WIDE);
       assert.equal(await page.overflow(), 0, `${tab} at ${width} px, ${colorScheme}`);
       await page.shot(`${tab}-${colorScheme}-${width}`);
     }
     assert.deepEqual(page.said, []);
     await page.close();
   }
+  await release();
+  await Promise.all(asked);
 });
 
 test("nothing is asked for elsewhere, and the page is shown with what it keeps to itself", async (t) => {

@@ -50,9 +50,12 @@ export class Page {
     await this.tab.keyboard.press("Enter");
   }
 
-  /** How far the page is wider than its window, in px. */
+  /** How far the page is wider than its window, or a table wider than its card, in px. */
   overflow() {
-    return this.tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    return this.tab.evaluate(() => {
+      const tables = [...document.querySelectorAll(".table")].map((card) => card.scrollWidth - card.clientWidth);
+      return Math.max(document.documentElement.scrollWidth - innerWidth, ...tables);
+    });
   }
 
   /** Keeps a picture: of the window, or of an element. */

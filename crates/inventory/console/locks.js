@@ -97,8 +97,8 @@ export class Locks extends Poll {
       "tr",
       {},
       element("th", { scope: "row", class: "name" }, lock.resource),
-      element("td", {}, holders),
-      element("td", {}, waiting, queue),
+      element("td", { "data-head": "held by" }, holders),
+      element("td", { "data-head": "queue" }, waiting, queue),
       element("td", {}, force),
     );
     force.addEventListener("click", () => this.#force(row.lock));
