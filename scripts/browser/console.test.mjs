@@ -196,6 +196,12 @@ test("a lock that another process holds is shown with its queue, found by search
   await page.reads("#locks-tally", /waited for: 1,000 or more\. Shown: 1\./);
   await page.reads("#locks-rows tr", /waiting: 2/);
   await page.tab.unroute(isList);
+  await page.tab.route(isList, (route) => route.fulfill(REFUSAL));
+  await page.reads("#locks-note", /^Answered \(503\): Nobody knows\.$/);
+  assert.equal(await page.tab.locator("#locks-body").evaluate((body) => getComputedStyle(body).opacity), "0.7");
+  await page.tab.unroute(isList);
+  await page.tab.locator("#locks-body:not(.stale)").waitFor();
+
   await page.tab.fill("#locks-search", "nothing-like-it");
   await page.reads("#locks-tally", /Shown: 0\./);
   await page.tab.fill("#locks-search", "<img");
@@ -427,6 +433,11 @@ test("an instance that stops, goes on, and is killed: the page says each", async
   await page.reads("#link", /live/);
   await other.end();
   await page.reads("#link", /^no answer for/);
+  const old = ["tiles", "charts", "health", "cache-tiers", "fleet-rows", "locks-body", "cache-body", "stock-body"];
+  for (const id of old) {
+    const opacity = await page.tab.locator(`#${id}`).evaluate((one) => getComputedStyle(one).opacity);
+    assert.equal(opacity, "0.7", id);
+  }
   await page.shot("gone");
   await page.close();
 });

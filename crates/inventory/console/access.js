@@ -71,11 +71,13 @@ export class Access {
   refused(error, place = this.#parts.note) {
     if (!(error instanceof Refused)) throw error;
     say(place, error.message);
+    if (place === this.#parts.note) this.#body.classList.add("stale");
     if (!this.#admin.hasToken) this.#parts.token.focus();
   }
 
   #tell(text) {
     say(this.#parts.note, text);
+    this.#body.classList.remove("stale");
   }
 
   #draw() {
