@@ -43,6 +43,12 @@ const unexpected = (page, ...statuses) =>
 
 const isDelete = (request) => request.method() === "DELETE";
 
+/** The moment that a text names, in milliseconds since 1970. */
+function momentIn(text) {
+  const [, day, month, year, time] = text.match(/(\d\d)\/(\d\d)\/(\d{4}), (\d\d:\d\d:\d\d)/) ?? [];
+  return Date.parse(`${year}-${month}-${day}T${time}`);
+}
+
 /** A promise, and what fulfils it. */
 function gate() {
   let open;
@@ -140,6 +146,31 @@ test("a screen reader hears what is wrong once, and each figure of it is shown",
   assert.match(heard[1], /^Nothing is wrong/);
   assert.equal(await page.tab.locator("#advice[aria-live]").count(), 0);
   assert.notEqual(await page.text("#advice-news[role=status]"), "");
+  await page.close();
+});
+
+test("the log keeps every loss and forced release while grants pass, and dates each event", async () => {
+  const page = await Page.open(browser, here.ops);
+  const kept = await page.tab.evaluate(async () => {
+    const { Events } = await import("/console/events.js");
+    const [rows, note, search] = ["tbody", "p", "input"].map((tag) => document.createElement(tag));
+    document.body.append(rows);
+    const event = (id, what) => ({ id, what, at_ms: 1000 * id, resource: "stock:1", waited_ms: 1 });
+    const grants = (from) => Array.from({ length: 500 }, (_, more) => event(from + more, "granted"));
+    let log = [event(1, "lost"), event(2, "forced"), ...grants(3)];
+    const ask = async () => ({ instances: [{ id: "a", log: { events: log, newest: 1, since_ms: 0, left_out: 0 } }] });
+    const events = new Events({ rows, note, search }, { hasToken: true, watch() {}, ask }, { refused: console.error });
+    for (const later of [grants(503), []]) {
+      events.open(true);
+      while (!document.getElementById(`event-a-${log.at(-1).id}`)) await new Promise((done) => setTimeout(done, 10));
+      log = later;
+    }
+    events.open(false);
+    return [...rows.children].map((row) => [row.dataset.what, row.cells[0].textContent]);
+  });
+  assert.deepEqual(kept.slice(-2).map(([what]) => what), ["forced", "lost"]);
+  assert.equal(kept.length, 302);
+  assert.equal(momentIn(kept.at(-1)[1]), 1000);
   await page.close();
 });
 
@@ -258,7 +289,8 @@ test("a lock that another process holds is shown with its queue, found by search
   // What the other instance saw comes by Redis. Its holder is in a transaction, which the fence waits for: a holder that
   // had ended before it heard of the force would have lost nothing.
   const ofOther = page.tab.locator("#events-rows tr").filter({ hasText: new URL(other.ops).host });
-  await ofOther.filter({ hasText: "LOST" }).first().waitFor();
+  const lost = ofOther.filter({ hasText: "LOST" }).first();
+  assert.ok(Math.abs(Date.now() - momentIn(await lost.textContent())) < 60_000);
   await release();
   await page.reads("#locks-result", /was forced\. Holders that lost it: 1\./);
   const answers = await Promise.all(asked);

@@ -2,11 +2,12 @@
 
 import { element, say } from "./dom.js";
 import { name } from "./fleet.js";
-import { count, seconds } from "./format.js";
+import { count, moment, seconds } from "./format.js";
 import { Poll } from "./poll.js";
 
 const EACH_MS = 2000;
-const SHOWN = 300;
+/** How many of a kind are shown. Each of 64 instances keeps 100 losses. */
+const SHOWN = { grant: 300, loss: 6400 };
 
 export class Events extends Poll {
   #admin;
@@ -37,12 +38,16 @@ export class Events extends Poll {
   #show(instances) {
     const logs = instances.filter((one) => one.log);
     say(this.#parts.note, note(logs, instances.length));
-    for (const one of logs) {
-      // Older ones would only be taken away again.
-      for (const event of one.log.events.slice(-SHOWN)) this.#insert(row(event, one));
+    // Each kind for itself: grants, of which there are many, push no loss out.
+    for (const [wanted, most] of Object.entries(SHOWN)) {
+      for (const one of logs) {
+        // Older ones would only be taken away again.
+        const events = one.log.events.filter((event) => kind(event) === wanted).slice(-most);
+        events.forEach((event) => this.#insert(row(event, one)));
+      }
+      const rows = this.#parts.rows.getElementsByClassName(wanted);
+      while (rows.length > most) rows[most].remove();
     }
-    const { rows } = this.#parts;
-    while (rows.children.length > SHOWN) rows.lastElementChild.remove();
     this.#newest = new Map(logs.map((one) => [one.id, one.log.newest]));
     this.#filter();
   }
@@ -67,7 +72,7 @@ function note(logs, all) {
   const since = Math.max(...logs.map((one) => one.log.since_ms));
   const leftOut = logs.reduce((sum, one) => sum + one.log.left_out, 0);
   return [
-    `Grants since ${clock(since)}; losses and forced releases since each instance started.`,
+    `Grants since ${moment(since)}; losses and forced releases since each instance started.`,
     ...(logs.length < all ? [`Not heard from yet: ${count(all - logs.length)} of ${count(all)} instances.`] : []),
     ...(leftOut ? [`Left out, since there were more than 50 a second: ${count(leftOut)}.`] : []),
   ].join(" ");
@@ -75,12 +80,14 @@ function note(logs, all) {
 
 const WORDS = { granted: "granted", handed_over: "handed over", lost: "LOST", forced: "FORCED" };
 
+const kind = ({ what }) => (what === "lost" || what === "forced" ? "loss" : "grant");
+
 function row(event, instance) {
-  const bad = event.what === "lost" || event.what === "forced";
+  const bad = kind(event) === "loss";
   return element(
     "tr",
-    { id: `event-${instance.id}-${event.id}`, "data-what": event.what, "data-at": event.at_ms },
-    element("th", { scope: "row" }, clock(event.at_ms)),
+    { id: `event-${instance.id}-${event.id}`, class: kind(event), "data-what": event.what, "data-at": event.at_ms },
+    element("th", { scope: "row" }, moment(event.at_ms)),
     element("td", { class: bad ? "word bad" : "" }, WORDS[event.what] ?? event.what),
     element("td", { class: "name" }, event.resource),
     element("td", {}, detail(event)),
@@ -96,5 +103,3 @@ function detail({ what, mode, token, waited_ms: waited, reason, holders }) {
 
 /** The log of another instance comes by Redis, and may lack what one of this version has. */
 const words = (reason) => (reason ?? "no reason given").replaceAll("_", " ");
-
-const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");

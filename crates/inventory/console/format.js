@@ -47,5 +47,8 @@ export function span(value) {
   return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
+/** A date and a time, of milliseconds since 1970 or the text of a moment. */
+export const moment = (at) => new Date(at).toLocaleString("en-GB");
+
 /** Memory, given in bytes. */
 export const bytes = (value) => (is(value) ? `${digits(value / 1048576)} MiB` : NONE);

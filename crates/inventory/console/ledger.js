@@ -1,7 +1,7 @@
 // The last movements of a SKU, as a table.
 
 import { element, table } from "./dom.js";
-import { count, units } from "./format.js";
+import { count, moment, units } from "./format.js";
 
 const COLUMNS = ["When", "Kind", "Change", "Left", "Reference", "Token"];
 
@@ -18,7 +18,7 @@ function row({ created_at: at, kind, delta, quantity, reference, fencing_token: 
   return element(
     "tr",
     {},
-    element("th", { scope: "row" }, new Date(at).toLocaleString("en-GB")),
+    element("th", { scope: "row" }, moment(at)),
     element("td", {}, kind),
     element("td", {}, `${delta > 0 ? "+" : ""}${count(delta)}`),
     element("td", {}, units(quantity)),
