@@ -74,7 +74,7 @@ export class Cache extends Poll {
       const found = await this.#admin.ask("GET", path(sku));
       const invalidate = element("button", { type: "button", id: "cache-invalidate" }, "Invalidate…");
       invalidate.addEventListener("click", () => this.#invalidate(sku));
-      this.#parts.found.replaceChildren(...cached(found), element("p", {}, invalidate));
+      this.#parts.found.replaceChildren(...cached(found, this.#admin.now), element("p", {}, invalidate));
       this.#parts.found.querySelector("h3").focus();
     } catch (error) {
       this.#access.refused(error, place);

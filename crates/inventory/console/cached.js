@@ -1,14 +1,14 @@
 // What is cached of one SKU: a row for each tier, and a sentence about its load.
 
 import { element, table } from "./dom.js";
-import { count, seconds, span } from "./format.js";
+import { count, moment, seconds, span } from "./format.js";
 
 const COLUMNS = ["Where", "State", "Age", "Expires", "Load took", "Version", "Tags"];
 
-/** The elements for the answer of `/admin/cache/{sku}`. */
-export function cached({ sku, local, redis, fetching, lease_ms: lease }) {
+/** The elements for the answer of `/admin/cache/{sku}` that came at a moment. */
+export function cached({ sku, local, redis, fetching, lease_ms: lease }, at) {
   const title = element("h3", { tabindex: "-1" }, "Cached of ");
-  title.append(element("span", { class: "name" }, sku));
+  title.append(element("span", { class: "name" }, sku), `, at ${moment(at)}`);
   const rows = [row("Memory of this instance", "local", local), row("Redis", "redis", redis)];
   const load = element("p", { "data-load": "" }, loading(fetching, lease));
   return [title, element("div", { class: "table found" }, table({}, COLUMNS, rows)), load];

@@ -1,7 +1,7 @@
 // The tab of stock: what is on hand by SKU, what the ledger says, and whether the two agree.
 
 import { element, say } from "./dom.js";
-import { count, seconds, span, units } from "./format.js";
+import { count, moment, seconds, units } from "./format.js";
 import { ledger } from "./ledger.js";
 import { sparkline } from "./sparkline.js";
 
@@ -49,10 +49,10 @@ export class Stock {
   async #search(after) {
     clearTimeout(this.#typing);
     const { rows, ledger, search, tally, next, conservation } = this.#parts;
+    say(conservation, "");
     if (!this.#admin.hasToken) {
       rows.replaceChildren();
       ledger.replaceChildren();
-      say(conservation, "");
     }
     if (!this.#isOpen || !this.#admin.hasToken) return;
     // The answer to an older question is dropped.
@@ -76,14 +76,13 @@ export class Stock {
     const open = element("button", { type: "button", class: "name", "data-sku": sku }, sku);
     open.setAttribute("aria-label", `Ledger of ${sku}`);
     open.addEventListener("click", () => this.#show(sku));
-    const ago = (this.#admin.now - Date.parse(changed)) / 1000;
     return element(
       "tr",
       {},
       element("th", { scope: "row" }, open),
       element("td", {}, units(quantity)),
       element("td", {}, sparkline(ledger)),
-      element("td", {}, `${span(ago)} ago`),
+      element("td", {}, moment(changed)),
     );
   }
 
@@ -106,7 +105,8 @@ export class Stock {
     try {
       const checked = await this.#admin.ask("GET", "/admin/conservation", CHECK_MS);
       const took = seconds((performance.now() - begun) / 1000);
-      const read = `SKUs: ${count(checked.skus)}, movements: ${count(checked.movements)}, read in ${took}.`;
+      const found = `SKUs: ${count(checked.skus)}, movements: ${count(checked.movements)}`;
+      const read = `${found}, read in ${took}, until ${moment(this.#admin.now)}.`;
       say(conservation, checked.holds ? `${CONSERVED} ${read}` : `${wrong(checked)} ${read}`);
       conservation.className = checked.holds ? "good" : "bad";
     } catch (error) {
