@@ -463,9 +463,32 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
 
 test("an instance that stops, goes on, and is killed: the page says each", async () => {
   const page = await Page.open(browser, other.ops);
+  const beside = await Page.open(browser, here.ops);
+  const choose = async (what) => {
+    const option = beside.tab.locator("#fleet-chooser option").filter({ hasText: what });
+    await option.waitFor({ state: "attached" });
+    await beside.tab.selectOption("#fleet-chooser", await option.getAttribute("value"));
+  };
   await page.reads("#link", /live/);
+  await choose(new URL(other.ops).host);
+  await beside.reads("#advice", /^Nothing is wrong/);
+  await beside.reads("#tiles .tile", /Outbox lag\d/);
+
   other.signal("SIGSTOP");
   await page.reads("#link", /^late by/);
+  await beside.reads("#advice", /The chosen instance sends no figures/);
+  await beside.reads("#tiles .tile", /Outbox lag\d/);
+  await choose(/^all/);
+  await beside.reads("#instance", new URL(here.ops).host);
+  await choose(new URL(other.ops).host);
+  await beside.reads("#tiles .tile", /Outbox lag––/);
+  assert.equal(await beside.tab.locator(".tile dd, .legend b").filter({ hasText: /\d/ }).count(), 0);
+  assert.equal(await beside.text("#instance"), "");
+  assert.doesNotMatch(await beside.text("#health"), /\d /);
+  assert.doesNotMatch(await beside.text("#cache-tiers"), /\d reads/);
+  assert.doesNotMatch(await beside.text("#advice"), /Nothing is wrong/);
+  assert.deepEqual(beside.said, []);
+  await beside.close();
   other.signal("SIGCONT");
   await page.reads("#link", /live/);
   await other.end();

@@ -7,6 +7,7 @@ import { broken } from "./rules.js";
 
 const AWAY_MS = 4000;
 const REPLACED_MS = 120_000;
+const SILENT = [{ level: "warn", text: "The chosen instance sends no figures. Any that are below are from before." }];
 const FINE = [{ level: "good", text: "Nothing is wrong that this instance can see." }];
 
 export class Advice {
@@ -34,6 +35,12 @@ export class Advice {
       more: rule.alert && `docs/runbook.md, ${rule.alert}`,
     }));
     this.#rules = found.length ? found : FINE;
+    this.#draw();
+  }
+
+  /** No snapshot says how the instance is that was chosen. */
+  silent() {
+    this.#rules = SILENT;
     this.#draw();
   }
 

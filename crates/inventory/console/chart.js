@@ -89,6 +89,7 @@ export class Chart {
   clear() {
     this.#columns.forEach((column) => column.splice(0));
     this.#plot.setData(this.#columns);
+    this.#show();
   }
 
   /** Takes a whole run: its seconds, and the values of each line. */

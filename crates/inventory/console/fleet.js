@@ -37,8 +37,6 @@ export class Fleet {
     this.#option(ALL, `all instances that answer (${live.length})`);
     this.#parts.choice.hidden = instances.length === 1 && this.#chosen === ALL;
     const shown = this.#chosen === ALL ? live : live.filter(({ id }) => id === this.#chosen);
-    const away = "The chosen instance sends no figures. Those below are from before.";
-    say(this.#parts.note, shown.length ? "" : away);
     return { live: shown, snapshot: shown.length ? combine(shown.map((one) => [name(one), one.snapshot])) : null };
   }
 

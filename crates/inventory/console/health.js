@@ -86,6 +86,11 @@ export class Health {
     parent.append(element("div", { class: "table" }, table({}, ["Part", "State", "Figures"], rows)));
   }
 
+  /** Forgets all figures. */
+  clear() {
+    for (const cell of this.#cells.flat()) say(cell, "");
+  }
+
   show(history) {
     ROWS.forEach(([, state], row) => {
       const [word, level, figures] = state(history);

@@ -57,22 +57,31 @@ const panels = [
 ];
 
 const instances = new Instances(at("fleet-rows"));
-const fleet = new Fleet({ choice: at("fleet-choice"), chooser: at("fleet-chooser"), note: at("fleet-note") }, () => {
+const fleet = new Fleet({ choice: at("fleet-choice"), chooser: at("fleet-chooser") }, () => {
   // Figures of other instances say nothing of these.
   history = new History();
-  overview.clear();
+  [overview, health, tiers].forEach((one) => one.clear());
+  say(at("instance"), "");
+  show();
 });
+/** What all instances said last. */
+let newest;
 
 function took(page) {
+  newest = page.instances;
   instances.show(page.instances);
   advice.fleet(page.instances);
   const [here] = page.instances;
   Object.values(accesses).forEach((one) => one.routes(here.snapshot.admin));
   at("attacks-tab").hidden = !here.snapshot.lab;
   document.title = `${location.host} · Stockade console`;
-  const { snapshot, live } = fleet.take(page.instances);
+  show();
+}
+
+function show() {
+  const { snapshot, live } = fleet.take(newest);
   document.body.classList.toggle("away", snapshot === null);
-  if (snapshot === null) return;
+  if (snapshot === null) return advice.silent();
   history.add(snapshot);
   advice.judge(history);
   overview.show(history);

@@ -103,8 +103,12 @@ export class Overview {
     this.#charts = CHARTS.map(([options]) => new Chart(charts, options));
   }
 
-  /** Forgets the lines of the charts. */
+  /** Forgets all figures. */
   clear() {
+    for (const { tile, big, small } of this.#tiles) {
+      look(tile, "tile");
+      [big, small].forEach((figure) => say(figure, "–"));
+    }
     this.#charts.forEach((chart) => chart.clear());
   }
 

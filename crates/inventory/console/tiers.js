@@ -32,6 +32,12 @@ export class Tiers {
     });
   }
 
+  /** Forgets all figures. */
+  clear() {
+    for (const { lately, ever } of this.#cells) [lately, ever].forEach((cell) => say(cell, "–"));
+    say(this.#sum, "");
+  }
+
   show(history) {
     const [risen, reads] = [history.rise(READS, LATELY_S), history.now(READS)];
     ROWS.forEach(([, outcome], row) => {
