@@ -180,7 +180,7 @@ test("figures move with the traffic", async () => {
   const tile = page.tab.locator("#tiles .tile").filter({ hasText: /^Requests/ });
   const aSecond = async () => Number.parseFloat(await tile.locator("dd").first().textContent());
   await until("the rate of requests is known, and low", async () => (await aSecond()) <= 5);
-  // The page begins anew when it hears of the other instance, so the traffic goes on until it is seen.
+  // The traffic goes on until it is seen.
   await until("the rate follows the traffic", async () => {
     await Promise.all(Array.from({ length: 10 }, async () => (await here.get("85123A")).text()));
     return (await aSecond()) > 5;

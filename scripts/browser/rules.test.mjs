@@ -16,7 +16,6 @@ const WELL = {
   inventory_flash_entries_total: { stored: 5, dead: 0, rejected: 0 },
   inventory_flash_known: { "": 1 },
   inventory_flash_stream_entries: { "": 0 },
-  process_start_time_seconds: { "": 1000 },
   stockade_breaker_state: { "database/closed": 1, "database/open": 0, "redis_lock/closed": 1, "redis_lock/open": 0 },
   stockade_cache_requests_total: { hit_redis: 10, shed: 0 },
   stockade_lock_lost_total: { expired: 0, forced: 0 },
@@ -124,15 +123,23 @@ test("what has been over for longer than the window of its rule is not told any 
   assert.deepEqual(at(660), [], "ten minutes");
 });
 
-test("counters of before a restart, or of an instance that joined, are no rise", () => {
-  const restarted = { process_start_time_seconds: { "": 1050 }, stockade_lock_lost_total: { expired: 3 } };
-  assert.deepEqual(after(restarted), []);
-  const [one, other] = [snapshot(1060), snapshot(1060, { stockade_lock_lost_total: { expired: 8 } })];
-  const joined = combine([
-    ["a:1", one],
-    ["b:1", other],
-  ]);
-  assert.deepEqual(told(history(snapshot(1000), joined)), []);
+test("what the advice tells of stays while instances join, fall silent, come back and restart", () => {
+  const made = new History();
+  // How many locks each instance has lost by now, by its id.
+  const at = (seconds, losses) => {
+    const named = Object.entries(losses).map(([id, expired]) => [
+      id,
+      snapshot(seconds, { process_start_time_seconds: { "": id.charCodeAt() }, stockade_lock_lost_total: { expired } }),
+    ]);
+    made.add(combine(named), named.map(([id, snapshot]) => ({ id, snapshot })));
+    return told(made).map((text) => text.match(/lost (\d+) locks/)?.[1] ?? text);
+  };
+  assert.deepEqual(at(1000, { a: 5 }), []);
+  assert.deepEqual(at(1001, { a: 5, b: 8 }), [], "what another one lost before it joined");
+  assert.deepEqual(at(1002, { a: 7, b: 9 }), ["3"]);
+  assert.deepEqual(at(1003, { a: 7 }), ["3"], "one is silent");
+  assert.deepEqual(at(1004, { a: 7, b: 13, c: 90 }), ["7"], "it has gone on meanwhile, and a third one joined");
+  assert.deepEqual(at(1005, { d: 0, b: 13, c: 90 }), ["7"], "the first one was restarted");
 });
 
 test("a clock that was set back begins the figures anew, and holds up none", () => {

@@ -25,7 +25,6 @@ export function combine(named) {
   }
   return {
     ...snapshots[0],
-    at_ms: Math.max(...snapshots.map((snapshot) => snapshot.at_ms)),
     version: [...new Set(snapshots.map((snapshot) => snapshot.version))].join(", "),
     metrics,
     ...readiness(named),

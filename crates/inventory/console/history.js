@@ -1,24 +1,46 @@
 // The snapshots of the last minutes, and what follows from two of them: rates, shares, quantiles.
 
 const KEPT_MS = 10 * 60 * 1000;
+const COUNTER = /_(total|bucket)$/;
 
 export class History {
+  /** The newest snapshot as it came, with the counters since the start of each instance. */
+  newest;
+  /** The snapshots of the last minutes, with what the counters rose by since the first of them. */
   #snapshots = [];
+  /** The last snapshot of each instance, by its id. */
+  #last = new Map();
 
   /**
-   * Adds a snapshot. After a restart of the instance its counters begin again, and after a step of its clock backwards
+   * Adds a snapshot, which is that of these instances together. The counters are added up by how much they rose in each
+   * instance, so that none rises or falls with an instance that joins or goes. After a step of the clock backwards
    * nothing can be told from the times: older snapshots are dropped.
    */
-  add(snapshot) {
-    const { newest } = this;
-    if (newest && (started(newest) !== started(snapshot) || newest.at_ms > snapshot.at_ms)) this.#snapshots = [];
-    this.#snapshots.push(snapshot);
+  add(snapshot, instances = [{ snapshot }]) {
+    if (this.newest?.at_ms > snapshot.at_ms) this.#snapshots = [];
+    this.newest = snapshot;
+    this.#snapshots.push({ at_ms: snapshot.at_ms, metrics: { ...snapshot.metrics, ...this.#risen(instances) } });
     const oldest = snapshot.at_ms - KEPT_MS;
     while (this.#snapshots[0].at_ms < oldest) this.#snapshots.shift();
+    for (const [id, { at_ms: at }] of this.#last) if (at < oldest) this.#last.delete(id);
   }
 
-  get newest() {
-    return this.#snapshots.at(-1);
+  /** The counters of the last snapshot, and what each instance has counted since. A new one has counted nothing. */
+  #risen(instances) {
+    const before = Object.entries(this.#snapshots.at(-1)?.metrics ?? {}).filter(([family]) => COUNTER.test(family));
+    const risen = Object.fromEntries(before.map(([family, series]) => [family, copy(series)]));
+    for (const { id, snapshot } of instances) {
+      const last = this.#last.get(id) ?? snapshot;
+      for (const [family, series] of Object.entries(snapshot.metrics)) {
+        if (!COUNTER.test(family)) continue;
+        const sum = (risen[family] ??= copy({}));
+        for (const [key, value] of Object.entries(series)) {
+          sum[key] = (sum[key] ?? 0) + Math.max(0, value - (last.metrics[family]?.[key] ?? 0));
+        }
+      }
+      this.#last.set(id, snapshot);
+    }
+    return risen;
   }
 
   /** The snapshot from so many seconds before the newest; the oldest one where the page was opened later. */
@@ -47,8 +69,8 @@ export class History {
 
   /** By how much a counter rose in the last seconds. */
   rise(family, seconds, wanted = () => true) {
-    const after = sum(this.newest, family, wanted);
-    return after === null ? null : Math.max(0, after - (sum(this.before(seconds), family, wanted) ?? 0));
+    const after = sum(this.#snapshots.at(-1), family, wanted);
+    return after === null ? null : after - (sum(this.before(seconds), family, wanted) ?? 0);
   }
 
   /** How fast a counter rose, by the second; `null` with the first snapshot. */
@@ -90,7 +112,7 @@ export class History {
   }
 
   #buckets(family, prefix, seconds) {
-    const after = this.newest.metrics[family] ?? {};
+    const after = this.#snapshots.at(-1).metrics[family] ?? {};
     const before = this.before(seconds).metrics[family] ?? {};
     return Object.entries(after)
       .filter(([key]) => key.startsWith(prefix))
@@ -102,9 +124,8 @@ export class History {
   }
 }
 
-function started(snapshot) {
-  return snapshot.metrics.process_start_time_seconds?.[""];
-}
+/** Without a prototype: a name such as `__proto__`, which any instance may send, is a name and nothing else. */
+const copy = (series) => Object.assign(Object.create(null), series);
 
 function sum(snapshot, family, wanted = () => true) {
   const series = snapshot.metrics[family];

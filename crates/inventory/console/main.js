@@ -82,7 +82,7 @@ function show() {
   const { snapshot, live } = fleet.take(newest);
   document.body.classList.toggle("away", snapshot === null);
   if (snapshot === null) return advice.silent();
-  history.add(snapshot);
+  history.add(snapshot, live);
   advice.judge(history);
   overview.show(history);
   health.show(history);
