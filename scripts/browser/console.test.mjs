@@ -461,7 +461,23 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
   await page.close();
 });
 
-test("an instance that stops, goes on, and is killed: the page says each", async () => {
+test("a page that nobody sees listens to nothing, and begins again when it is seen", async () => {
+  const page = await Page.open(browser, here.ops);
+  await page.reads("#link", /live/);
+  const isStream = (request) => request.url().endsWith("/console/fleet");
+  const turn = (isHidden) =>
+    page.tab.evaluate((isHidden) => {
+      Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, isHidden);
+  await Promise.all([page.tab.waitForEvent("requestfailed", isStream), turn(true)]);
+  await Promise.all([page.tab.waitForEvent("request", isStream), turn(false)]);
+  await page.reads("#link", /live/);
+  assert.deepEqual(page.said, []);
+  await page.close();
+});
+
+test("an instance that stops, goes on, and is killed: the page says each, and shows as old what is old", async () => {
   const page = await Page.open(browser, other.ops);
   const beside = await Page.open(browser, here.ops);
   const choose = async (what) => {
@@ -489,6 +505,9 @@ test("an instance that stops, goes on, and is killed: the page says each", async
   assert.doesNotMatch(await beside.text("#advice"), /Nothing is wrong/);
   assert.deepEqual(beside.said, []);
   await beside.close();
+
+  // A path that says nothing for 15 s may be dead.
+  await page.reads("#link", /^no answer for 1\d s/);
   other.signal("SIGCONT");
   await page.reads("#link", /live/);
   await other.end();
