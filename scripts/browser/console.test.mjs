@@ -54,6 +54,7 @@ function gate() {
   let open;
   return [new Promise((done) => (open = done)), open];
 }
+
 /** The answer to a request that had no effect. */
 const REFUSAL = {
   status: 503,
@@ -171,6 +172,34 @@ test("the log keeps every loss and forced release while grants pass, and dates e
   assert.deepEqual(kept.slice(-2).map(([what]) => what), ["forced", "lost"]);
   assert.equal(kept.length, 302);
   assert.equal(momentIn(kept.at(-1)[1]), 1000);
+  await page.close();
+});
+
+test("an axis of counts names whole numbers, and Redis is not quick that answers nothing", async () => {
+  const page = await Page.open(browser, here.ops);
+  const { written, said } = await page.tab.evaluate(async () => {
+    const [{ Chart }, { count }] = await Promise.all([import("/console/chart.js"), import("/console/format.js")]);
+    const [{ Health }, { History }] = await Promise.all([import("/console/health.js"), import("/console/history.js")]);
+    const [written, { fillText }] = [[], CanvasRenderingContext2D.prototype];
+    CanvasRenderingContext2D.prototype.fillText = (text) => written.push(text);
+    const chart = new Chart(document.body, { title: "Locks", unit: "", lines: ["held"], format: count });
+    for (const [at, held] of [[1, 0], [2, 1]]) chart.add(at, [held]);
+    while (!written.includes("1")) await new Promise(requestAnimationFrame);
+    CanvasRenderingContext2D.prototype.fillText = fillText;
+    const [parent, history] = [document.createElement("div"), new History()];
+    const [health, said] = [new Health(parent), []];
+    for (const [at, answered] of [[1, 5], [2, 5], [3, 9]]) {
+      const metrics = { stockade_redis_command_seconds_bucket: { 0.01: answered, "+Inf": answered } };
+      history.add({ at_ms: 1000 * at, ready: { checks: {} }, metrics });
+      health.show(history);
+      const row = [...parent.querySelectorAll("tr")].find((one) => one.textContent.startsWith("Commands of Redis"));
+      said.push(`${row.cells[1].className}: ${row.cells[1].textContent}`);
+    }
+    return { written, said };
+  });
+  const axis = written.filter((text) => /^[\d.]+$/.test(text));
+  assert.deepEqual(axis.slice(axis.lastIndexOf("0")), ["0", "1"]);
+  assert.deepEqual(said, ["word good: ", "word warn: none answered", "word good: quick"]);
   await page.close();
 });
 
@@ -417,7 +446,7 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
   await page.tab.locator("#attacks-stop:enabled").waitFor();
   await page.tab.locator('[data-attack="avalanche"][aria-disabled="true"]:focus').waitFor();
   await visitor.tab.locator('[data-attack="flushed-redis"]').evaluate((button) => {
-    button.disabled = false;
+    button.ariaDisabled = "false";
     button.click();
   });
   await visitor.reads('[data-result="flushed-redis"]', /Refused \(409\): /);
@@ -486,6 +515,7 @@ test("an instance that stops, goes on, and is killed: the page says each, and sh
     await beside.tab.selectOption("#fleet-chooser", await option.getAttribute("value"));
   };
   await page.reads("#link", /live/);
+  assert.equal(await page.tab.locator("#link:is([role], [aria-label])").count(), 0, "the advice says it");
   await choose(new URL(other.ops).host);
   await beside.reads("#advice", /^Nothing is wrong/);
   await beside.reads("#tiles .tile", /Outbox lag\d/);

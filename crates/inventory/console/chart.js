@@ -1,6 +1,7 @@
 // One chart: a title, what its lines are at now in words, and the lines: of the last five minutes, or of a run.
 
 import { element, say } from "./dom.js";
+import { count } from "./format.js";
 
 const SHOWN_S = 300;
 const SHOWN_AT_FIRST_S = 60;
@@ -45,6 +46,8 @@ export class Chart {
     };
     const times = (_, splits) => splits.map((time) => new Date(time * 1000).toLocaleTimeString("en-GB"));
     const passed = (_, splits) => splits.map((time) => `${time} s`);
+    // A count between whole numbers would repeat the words of one of them.
+    const written = (value) => (format === count && !Number.isInteger(value) ? "" : format(value));
     const recent = (_, low, high) => [Math.min(low, high - SHOWN_AT_FIRST_S), high];
     const whole = (_, low, high) => [0, Math.max(length, high)];
     return {
@@ -58,7 +61,7 @@ export class Chart {
       },
       axes: [
         { ...axis, space: 90, size: 26, values: length === null ? times : passed },
-        { ...axis, size: 68, space: 34, values: (_, splits) => splits.map((value) => format(value)) },
+        { ...axis, size: 68, space: 34, values: (_, splits) => splits.map(written) },
       ],
       series: [
         {},

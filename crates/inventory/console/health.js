@@ -4,6 +4,7 @@ import { element, look, say, table } from "./dom.js";
 import { count, perSecond, seconds } from "./format.js";
 
 const LATELY_S = 15;
+const COMMANDS = "stockade_redis_command_seconds_bucket";
 
 /** Each row: what it is; its state as [word, level, figures]. */
 const ROWS = [
@@ -32,14 +33,13 @@ function server(history, check, name, role) {
 }
 
 function commands(history) {
-  const time = (part) => seconds(history.quantile("stockade_redis_command_seconds_bucket", "", part, LATELY_S));
+  const [median, p99] = [0.5, 0.99].map((part) => history.quantile(COMMANDS, "", part, LATELY_S));
   const again = count(history.now("stockade_redis_reconnects_total"));
-  const isSlow = history.quantile("stockade_redis_command_seconds_bucket", "", 0.99, LATELY_S) > 0.1;
-  return [
-    isSlow ? "slow" : "quick",
-    isSlow ? "warn" : "good",
-    `median ${time(0.5)} · p99 ${time(0.99)} · reconnections ${again}`,
-  ];
+  const figures = `median ${seconds(median)} · p99 ${seconds(p99)} · reconnections ${again}`;
+  // One snapshot says nothing of the last seconds.
+  if (history.rate(COMMANDS, LATELY_S) === null) return ["", "good", figures];
+  if (p99 === null) return ["none answered", "warn", figures];
+  return p99 > 0.1 ? ["slow", "warn", figures] : ["quick", "good", figures];
 }
 
 function postgres(history) {

@@ -105,8 +105,6 @@ function facts(snapshot, live) {
 function linked(link) {
   const [word, style] = linkWords(link);
   look(at("link"), style);
-  // A screen reader hears that the link changed, not each second that passes.
-  at("link").setAttribute("aria-label", link.state);
   say(at("link"), word);
   document.body.classList.toggle("stale", link.state !== "live");
   advice.link(link);
