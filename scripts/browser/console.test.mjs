@@ -7,11 +7,11 @@ import { launch, Page } from "./page.mjs";
 
 // A request waits for a lock, and keeps it, for as long as a test looks at it.
 const PATIENT = {
-  LOCK_WAIT: "20s",
-  LOCK_LEASE: "60s",
+  LOCK_WAIT: "36s",
+  LOCK_LEASE: "80s",
   STATEMENT_TIMEOUT: "38s",
-  REQUEST_TIMEOUT: "60s",
-  SHUTDOWN_GRACE: "70s",
+  REQUEST_TIMEOUT: "80s",
+  SHUTDOWN_GRACE: "90s",
 };
 const HOSTILE = `<img src=x onerror=alert(1)>`;
 const WIDE = "W".repeat(64);
@@ -86,10 +86,19 @@ test("every tab fits its window, dark and light, and the page writes nothing to 
   for (const [colorScheme, width] of WINDOWS) {
     const page = await Page.open(browser, `${here.ops}#overview?token=${TOKEN}`, { width, colorScheme });
     await page.reads("#link", /live/);
+    // A program may give its locks any tag.
+    await page.tab.route("**/admin/locks", async (route) => {
+      const list = await (await route.fetch()).json();
+      list.locks.forEach((lock) => lock.holders.forEach((holder) => (holder.tag = WIDE)));
+      await route.fulfill({ json: list });
+    });
     for (const tab of TABS) {
       await page.tab.click(`nav a[href="#${tab}"]`);
       await page.tab.locator(`#panel-${tab}`).waitFor();
-      if (tab === "locks") await page.reads("#locks-rows", WIDE);
+      if (tab === "locks") {
+        await page.reads("#locks-rows", WIDE);
+        assert.deepEqual(await page.heads("#locks-rows td"), width < 600 ? ["held by: ", "queue: ", ""] : ["", "", ""]);
+      }
       assert.equal(await page.overflow(), 0, `${tab} at ${width} px, ${colorScheme}`);
       await page.shot(`${tab}-${colorScheme}-${width}`);
     }
@@ -236,17 +245,16 @@ test("a lock that another process holds is shown with its queue, found by search
   const row = await page.reads("#locks-rows tr", /waiting: 2/);
   assert.ok(row.includes(HOSTILE), row);
   await page.tab.locator("#locks-title:focus").waitFor();
+  const selected = () => page.tab.evaluate(() => getSelection().toString());
+  const held = page.tab.locator("#locks-rows tr").filter({ hasText: HOSTILE }).locator("li > *").first();
+  await held.evaluate((holder) => getSelection().selectAllChildren(holder));
+  assert.match(await selected(), /token \d+/);
   const late = page.tab.waitForResponse((answer) => answer.status() === 401);
   answerLate();
   await late;
-  await polls(page, "/admin/locks", 1);
-  assert.ok(await page.tab.locator("#locks-body").isVisible(), "the right token is forgotten");
-
-  const selected = () => page.tab.evaluate(() => getSelection().toString());
-  await page.tab.locator("#locks-rows li > *").first().evaluate((holder) => getSelection().selectAllChildren(holder));
-  assert.match(await selected(), /token \d+/);
   await polls(page, "/admin/locks", 2);
   assert.match(await selected(), /token \d+/);
+  assert.ok(await page.tab.locator("#locks-body").isVisible(), "the right token is forgotten");
 
   // A list that has come to its end.
   const many = Array.from({ length: 1000 }, (_, number) => `stock:${1000 + number}`);
@@ -365,8 +373,8 @@ test("stock is searched, its ledger drawn, and all of it checked", async () => {
   // By the clock of the instance.
   const checked = await page.reads("#stock-conservation", /^Stock is conserved/);
   assert.ok(isNow(checked), checked);
-  await page.tab.fill("#stock-search", "");
-  await page.reads("#stock-tally", /^SKUs shown: 3\./);
+  await page.tab.fill("#stock-search", "W");
+  await page.reads("#stock-rows tr", WIDE);
   assert.equal(await page.text("#stock-conservation"), "");
   assert.equal(await page.tab.locator("main img").count(), 0, "a name became an element");
   assert.deepEqual(page.said, []);
@@ -478,10 +486,8 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
   await until("all schemes of the lab sold", async () => (await page.tab.locator("[data-scheme]").count()) === 14);
   // On a phone no head of a table names the columns.
   await visitor.tab.locator('[data-result="last-unit"] [data-side="off"]').first().scrollIntoViewIfNeeded();
-  const sides = await visitor.tab.locator('[data-result="last-unit"] [data-figure="Sold"]').evaluateAll((cells) =>
-    cells.map((cell) => getComputedStyle(cell, "::before").content),
-  );
-  assert.deepEqual(sides.map((side) => side.replaceAll('"', "")), ["With the defences: ", "Without: "]);
+  const sides = await visitor.heads('[data-result="last-unit"] [data-figure="Sold"]');
+  assert.deepEqual(sides, ["With the defences: ", "Without: "]);
   assert.equal(await visitor.overflow(), 0);
   await visitor.shot("attack-phone", '[data-result="last-unit"]');
   await visitor.close();
@@ -531,13 +537,13 @@ test("an instance that stops, goes on, and is killed: the page says each, and sh
   assert.equal(await beside.tab.locator(".tile dd, .legend b").filter({ hasText: /\d/ }).count(), 0);
   assert.equal(await beside.text("#instance"), "");
   assert.doesNotMatch(await beside.text("#health"), /\d /);
-  assert.doesNotMatch(await beside.text("#cache-tiers"), /\d reads/);
+  assert.equal(await beside.text("#cache-sum"), "");
   assert.doesNotMatch(await beside.text("#advice"), /Nothing is wrong/);
   assert.deepEqual(beside.said, []);
   await beside.close();
 
   // A path that says nothing for 15 s may be dead.
-  await page.reads("#link", /^no answer for 1\d s/);
+  await page.reads("#link", /^no answer for \d\d s/);
   other.signal("SIGCONT");
   await page.reads("#link", /live/);
   await other.end();

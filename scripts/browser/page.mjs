@@ -58,6 +58,14 @@ export class Page {
     });
   }
 
+  /** What stands in front of cells on a phone, where no head of a table names the columns. */
+  async heads(cells) {
+    const all = await this.tab.locator(cells).evaluateAll((cells) =>
+      cells.map((cell) => getComputedStyle(cell, "::before").content),
+    );
+    return all.map((content) => content.match(/^"(.*)"$/)?.[1] ?? "");
+  }
+
   /** Keeps a picture: of the window, or of an element. */
   async shot(name, selector) {
     if (!SCREENSHOTS) return;
