@@ -6,6 +6,7 @@
 
 mod breaker;
 pub mod cache;
+mod chain;
 mod clock;
 #[cfg(feature = "axum")]
 pub mod extract;

@@ -21,7 +21,10 @@ use super::{
 };
 #[cfg(feature = "demo")]
 use super::{lab_process::LabProcess, own_redis::OwnRedis};
-use crate::lab::{Count, Scheme};
+use crate::{
+    console::chain,
+    lab::{Count, Scheme},
+};
 
 /// How many callers of [`Ground::pace`] wait at once on each side at most.
 #[cfg(feature = "demo")]
@@ -92,7 +95,7 @@ impl Ground {
         let Some(server) = self.server else { return };
         self.on.shutdown(LAST).await;
         if let Err(error) = server.kill().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the Redis of an attack did not end");
+            tracing::warn!(error = %chain(&error), "the Redis of an attack did not end");
         }
     }
 

@@ -1,4 +1,4 @@
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout};
@@ -6,7 +6,10 @@ use tokio::time::{Instant, timeout};
 #[cfg(feature = "demo")]
 use super::lab_process::LabProcess;
 use super::{AttackError, Callers, ground::Ground, meter::Meter};
-use crate::lab::{Count, Scheme};
+use crate::{
+    console::chain,
+    lab::{Count, Scheme},
+};
 
 /// With the defences, and without.
 const SCHEMES: [Scheme; 2] = [Scheme::Stockade, Scheme::NoLock];
@@ -66,7 +69,7 @@ async fn told(
     selling: impl Future<Output = Result<(), AttackError>>,
 ) {
     if let Err(error) = selling.await {
-        tracing::warn!(error = &error as &dyn Error, "a scheme of the lab did not sell");
+        tracing::warn!(error = %chain(&error), "a scheme of the lab did not sell");
         ground.not_sold(BROKE_OFF, are_meant);
     }
 }

@@ -1,4 +1,4 @@
-use std::{collections::HashMap, error::Error, future::Future, sync::Arc, time::Duration};
+use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, RwLock};
 use sqlx::PgPool;
@@ -9,7 +9,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use super::{
     Answer, Asked, FlashError, LinkError, Made, Sale, SaleId, Stage, counter::Counter, reconcile, waiters::Waiters,
 };
-use crate::{db, domain::Sku, trouble::Trouble};
+use crate::{console::chain, db, domain::Sku, trouble::Trouble};
 
 /// How many requests at once may ask Postgres what the counter does not say. They leave connections for writes, for
 /// loads and for the keeper.
@@ -119,7 +119,7 @@ impl Flash {
     pub(crate) async fn open(&self, pg: &PgPool, sale: &Sale) {
         self.note(&sale.sku, Unclosed { id: sale.id, is_open: true, ends_at: Some(sale.ends_at) });
         if let Err(error) = reconcile::settle(self, pg, sale).await {
-            tracing::warn!(error = &error as &dyn Error, sku = %sale.sku, "a sale has no counter yet");
+            tracing::warn!(error = %chain(&error), sku = %sale.sku, "a sale has no counter yet");
         }
         self.nudge();
     }
@@ -188,9 +188,9 @@ impl Flash {
     fn name(&self, error: &FlashError) {
         if let FlashError::Counter(error @ LinkError::Refused(cause)) = error
             && cause.code() != Some("WRONGTYPE")
-            && self.0.refusals.lock().is_news(error)
+            && self.0.refusals.lock().is_news()
         {
-            tracing::warn!(error = error as &dyn Error, "Redis refuses reservations of flash sales");
+            tracing::warn!(error = %chain(error), "Redis refuses reservations of flash sales");
         }
     }
 

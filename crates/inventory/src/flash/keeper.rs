@@ -14,7 +14,7 @@ use super::{
     consumer::Consumer,
     reconcile,
 };
-use crate::{app::App, db, metrics, trouble::Trouble};
+use crate::{app::App, console::chain, db, metrics, trouble::Trouble};
 
 /// How often Postgres is asked which sales there are.
 const LOOK: Duration = Duration::from_secs(1);
@@ -122,8 +122,8 @@ impl Keeper {
                 }
             }
             Err(error) => {
-                if self.trouble.is_news(&error) {
-                    tracing::warn!(error = &error as &dyn Error, "the flash sales are not known");
+                if self.trouble.is_news() {
+                    tracing::warn!(error = %chain(&error), "the flash sales are not known");
                 }
                 for lane in self.lanes.values_mut() {
                     lane.consumer.count(&self.app.flash).await;
@@ -189,8 +189,8 @@ impl Keeper {
             }
             Err(error) => {
                 lane.failed = Some(Instant::now());
-                if lane.trouble.is_news(error.as_ref()) {
-                    tracing::warn!(error = error.as_ref() as &dyn Error, sku = %sale.sku, "a flash sale stands still");
+                if lane.trouble.is_news() {
+                    tracing::warn!(error = %chain(error.as_ref()), sku = %sale.sku, "a flash sale stands still");
                 }
                 lane.consumer.count(&self.app.flash).await;
                 false

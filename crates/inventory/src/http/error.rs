@@ -1,7 +1,5 @@
 //! Turns an internal error into a problem: the log has the whole error, the client gets a part.
 
-use std::error::Error;
-
 use stockade::{
     cache::{CacheError, LoadError},
     extract::CachedRejection,
@@ -12,6 +10,7 @@ use stockade::{
 
 use super::{Problem, ProblemType, problem::SOON};
 use crate::{
+    console::chain,
     flash::{FlashError, LinkError},
     metrics,
 };
@@ -41,9 +40,9 @@ impl From<WriteError> for Problem {
         let problem = Self::from(Rejection::from(&error));
         match problem.problem_type() {
             ProblemType::Internal | ProblemType::OutcomeUnknown => {
-                tracing::error!(error = &error as &dyn Error, "a request failed at the database");
+                tracing::error!(error = %chain(&error), "a request failed at the database");
             }
-            _ => tracing::warn!(error = &error as &dyn Error, "a request failed at the database"),
+            _ => tracing::warn!(error = %chain(&error), "a request failed at the database"),
         }
         problem
     }
@@ -107,7 +106,7 @@ impl From<LockError> for Problem {
             LockError::Busy { .. } | LockError::Timeout { .. } => ProblemType::LockTimeout.into(),
             LockError::QueueFull { .. } => ProblemType::QueueFull.into(),
             _ => {
-                tracing::error!(error = &error as &dyn Error, "a lock could not be asked for");
+                tracing::error!(error = %chain(&error), "a lock could not be asked for");
                 ProblemType::Internal.into()
             }
         }
@@ -138,7 +137,7 @@ pub(super) fn unread(error: &LinkError) -> Problem {
 
 fn of_counter(error: &LinkError) -> Problem {
     // The keeper and `Flash` name it once a minute. Here it would be a line for each request.
-    tracing::debug!(error = error as &dyn Error, "no answer of a flash sale's counter");
+    tracing::debug!(error = %chain(error), "no answer of a flash sale's counter");
     match error {
         LinkError::Open(after) => Problem::with_retry_after(ProblemType::LockStoreUnavailable, *after),
         LinkError::Down(_) | LinkError::Refused(_) => ProblemType::LockStoreUnavailable.into(),
@@ -164,18 +163,18 @@ impl From<&CacheError> for Problem {
         match error {
             CacheError::Load(error) => of_load(error),
             CacheError::Unavailable(_) => {
-                tracing::warn!(error = error as &dyn Error, "the cache store did not confirm an invalidation");
+                tracing::warn!(error = %chain(error), "the cache store did not confirm an invalidation");
                 ProblemType::CacheStoreUnavailable.into()
             }
             CacheError::Shed { .. } | CacheError::HeldOff { .. } | CacheError::ShuttingDown => {
                 Rejection::from(error).into()
             }
             CacheError::Timeout(_) => {
-                tracing::warn!(error = error as &dyn Error, "a load took too long");
+                tracing::warn!(error = %chain(error), "a load took too long");
                 Rejection::from(error).into()
             }
             _ => {
-                tracing::error!(error = error as &dyn Error, "the cache gave no answer");
+                tracing::error!(error = %chain(error), "the cache gave no answer");
                 Rejection::from(error).into()
             }
         }
@@ -183,7 +182,7 @@ impl From<&CacheError> for Problem {
 }
 
 fn of_load(error: &LoadError) -> Problem {
-    tracing::warn!(error = &**error as &dyn Error, "a load failed");
+    tracing::warn!(error = %chain(&**error), "a load failed");
     error.downcast_ref::<sqlx::Error>().map_or(ProblemType::DatabaseUnavailable.into(), |error| {
         count_statement(error);
         Rejection::from(error).into()

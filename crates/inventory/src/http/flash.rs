@@ -1,7 +1,5 @@
 //! `/flash/{sku}`
 
-use std::error::Error;
-
 use axum::{
     Json,
     extract::State,
@@ -22,6 +20,7 @@ use super::{
 };
 use crate::{
     app::App,
+    console::chain,
     db,
     domain::{ApplyError, Kind, Sku, Units},
     flash::{Sale, Stage, reference},
@@ -144,7 +143,7 @@ pub(super) async fn open(
     app.flash.open(&app.pg, &sale).await;
     // The sale is open whether or not its counter answers. The keeper makes a counter that is missing.
     let left = app.flash.left(&sale).await.unwrap_or_else(|error| {
-        tracing::warn!(error = &error as &dyn Error, sku = %sku, "a flash sale was opened, and its counter does not answer");
+        tracing::warn!(error = %chain(&error), sku = %sku, "a flash sale was opened, and its counter does not answer");
         None
     });
     let location = [(header::LOCATION, format!("/flash/{}", sku.path_segment()))];
@@ -185,7 +184,7 @@ async fn closed(app: &App, mut sale: Sale) -> Sale {
         match db::flash_sale::find(&app.pg, sale.id).await {
             Ok(found) => sale = found,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn Error, sku = %sale.sku, "a closing flash sale can't be looked at");
+                tracing::warn!(error = %chain(&error), sku = %sale.sku, "a closing flash sale can't be looked at");
                 break;
             }
         }

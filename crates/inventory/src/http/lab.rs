@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     app::App,
+    console::chain,
     domain::Units,
     lab::{Count, Lab, LabError, Sale, SaleError, Scheme},
 };
@@ -200,7 +201,7 @@ impl From<LabError> for Problem {
             LabError::Sale(SaleError::Fence(error)) => error.into(),
             LabError::Sale(SaleError::Commit(error)) => error.into(),
             LabError::Redis(_) => {
-                tracing::warn!(error = &error as &dyn Error, "the lab did not reach Redis");
+                tracing::warn!(error = %chain(&error), "the lab did not reach Redis");
                 ProblemType::LockStoreUnavailable.into()
             }
             LabError::Unfinished | LabError::Unknown(_) | LabError::Sale(SaleError::Redis(_) | SaleError::Other(_)) => {

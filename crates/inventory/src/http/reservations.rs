@@ -1,7 +1,5 @@
 //! `/flash/{sku}/reservations`
 
-use std::error::Error;
-
 use axum::{
     Json,
     extract::{FromRequestParts, OptionalFromRequestParts, State},
@@ -25,6 +23,7 @@ use super::{
 };
 use crate::{
     app::App,
+    console::chain,
     db,
     domain::{Customer, Sku, Units},
     flash::{Answer, Asked, Made, Name, SaleId, Stage, sale_of},
@@ -163,7 +162,7 @@ async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) 
     let id = &made.id;
     // It was made: whatever Postgres says, no answer may be that nothing was applied.
     let unknown = |error| {
-        tracing::warn!(error = &error as &dyn Error, "nobody can say what became of a reservation that is repeated");
+        tracing::warn!(error = %chain(&error), "nobody can say what became of a reservation that is repeated");
         ProblemType::OutcomeUnknown
     };
     if is_known

@@ -1,7 +1,5 @@
 //! `/admin/attacks`: the attack lab, while `LAB` is on.
 
-use std::error::Error;
-
 use axum::{
     Json,
     extract::{Path, Query, State, rejection::QueryRejection},
@@ -13,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     app::App,
     attack::{Attack, AttackError, Attacks, Callers, Described, Moment, Report},
+    console::chain,
     http::{Problem, ProblemType},
 };
 
@@ -89,7 +88,7 @@ impl From<AttackError> for Problem {
             AttackError::Elsewhere(why) => Self::not_found(why),
             AttackError::Sql(error) => error.into(),
             error => {
-                tracing::warn!(error = &error as &dyn Error, "an attack of the lab was not begun");
+                tracing::warn!(error = %chain(&error), "an attack of the lab was not begun");
                 ProblemType::Internal.into()
             }
         }

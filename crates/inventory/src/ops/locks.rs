@@ -1,6 +1,6 @@
 //! `/admin/locks`
 
-use std::{error::Error, ops::Not};
+use std::ops::Not;
 
 use axum::{
     Extension, Json,
@@ -17,6 +17,7 @@ use stockade::{
 use super::lock_log::LockLog;
 use crate::{
     app::App,
+    console::chain,
     http::{Problem, ProblemType, path},
     millis::millis,
 };
@@ -140,7 +141,7 @@ pub(super) async fn force(
     let claimed = postgres::claim_forced(&app.pg, &resource, forced.token).await;
     let token = claimed.map_err(|error| {
         tracing::warn!(
-            error = &error as &dyn Error,
+            error = %chain(&error),
             lock = %resource.escape_default(),
             "the fence of a lock that was forced was not raised"
         );
@@ -159,7 +160,7 @@ fn of_force(error: LockError) -> Problem {
             ..
         } => error.into(),
         LockError::Unavailable { .. } => {
-            tracing::warn!(error = &error as &dyn Error, "nobody can say whether a lock was forced");
+            tracing::warn!(error = %chain(&error), "nobody can say whether a lock was forced");
             ProblemType::OutcomeUnknown.into()
         }
         _ => error.into(),

@@ -1,10 +1,10 @@
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use sqlx::PgPool;
 use stockade::cache::Limits;
 use tokio::time::sleep;
 
-use crate::{config::Database, db, trouble::Trouble};
+use crate::{config::Database, console::chain, db, trouble::Trouble};
 
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -22,8 +22,8 @@ pub(super) async fn watch(database: Database, pool: PgPool, loads: Limits) {
                 }
             }
             Err(error) => {
-                if trouble.is_news(&error) {
-                    tracing::warn!(error = &error as &dyn Error, "the database gives no connection");
+                if trouble.is_news() {
+                    tracing::warn!(error = %chain(&error), "the database gives no connection");
                 }
             }
         }

@@ -30,7 +30,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::{config::Connections, trouble::REMINDER};
+use crate::{config::Connections, console::chain, trouble::REMINDER};
 
 /// The longest request head, in bytes; 431 beyond it. Bodies have a limit of their own.
 const HEAD: usize = 32 * 1024;
@@ -141,7 +141,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             Ok((stream, _)) => return stream,
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "no connection can be taken");
+                tracing::error!(error = %chain(&error), "no connection can be taken");
                 sleep(PAUSE).await;
             }
         }

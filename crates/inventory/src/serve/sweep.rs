@@ -4,7 +4,7 @@ use rand::Rng;
 use sqlx::PgPool;
 use stockade::postgres::{prune_floor, prune_rows};
 
-use crate::db;
+use crate::{console::chain, db};
 
 const PAUSE: Duration = Duration::from_secs(10 * 60);
 const BATCH: i64 = 1000;
@@ -29,7 +29,7 @@ pub(super) async fn sweep(pool: PgPool) {
                 Ok(_) => break,
                 Err(error) => {
                     tracing::warn!(
-                        error = &error as &dyn std::error::Error,
+                        error = %chain(&error),
                         "expired answers stay until the next sweep"
                     );
                     break;
@@ -48,7 +48,7 @@ pub(super) async fn prune(pool: PgPool) {
         // The floor rises also if rows stay.
         let (rows, floor) = (prune_rows(&pool).await, prune_floor(&pool, CLAIMS).await);
         if let Err(error) = rows.and(floor) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "old fences stay until the next time");
+            tracing::warn!(error = %chain(&error), "old fences stay until the next time");
         }
     }
 }

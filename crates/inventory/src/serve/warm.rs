@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use crate::{
     config::CacheSettings,
+    console::chain,
     db,
     domain::{Sku, Stock},
 };
@@ -33,7 +34,7 @@ pub(super) fn prepare(stocks: &Cache<Sku, Stock>, pg: &PgPool, settings: &CacheS
             match db::stock::latest(&pg, limit).await {
                 Ok(latest) => return latest,
                 Err(error) if !told => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the warm-up waits for the database");
+                    tracing::warn!(error = %chain(&error), "the warm-up waits for the database");
                     told = true;
                 }
                 Err(_) => {}

@@ -1,8 +1,8 @@
-use std::error::Error;
-
 use axum::response::{IntoResponse, Response};
+use tracing::field;
 
 use crate::{
+    chain::Chain,
     postgres::{
         CommitError, FenceError, WriteError,
         sqlstate::{
@@ -35,7 +35,7 @@ impl From<&sqlx::Error> for Rejection {
 impl IntoResponse for WriteError {
     fn into_response(self) -> Response {
         let rejection = Rejection::from(&self);
-        let error = &self as &dyn Error;
+        let error = field::display(Chain(&self));
         match rejection.problem() {
             Problem::Internal | Problem::OutcomeUnknown => tracing::error!(error, "a write failed"),
             _ => tracing::warn!(error, "a write failed"),

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use sqlx::PgPool;
 
 use super::{RelayError, gauges::Gauges, outbox};
-use crate::metrics::OUTBOX_REFUSED;
+use crate::{chain::Chain, metrics::OUTBOX_REFUSED};
 
 /// The caches that refuse some rows of the outbox and take others, and whose refusals were logged.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl Refusals {
         {
             tracing::warn!(
                 cache,
-                error = &error as &dyn std::error::Error,
+                error = %Chain(&error),
                 "a cache refuses some of its invalidations, so their values may be stale. They are tried again at least \
                  once a minute, and others do not wait for them. Mend what the error names; see \
                  stockade_outbox_refused_rows"

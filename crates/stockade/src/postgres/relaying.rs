@@ -9,7 +9,7 @@ use super::{
     RelayError, applying::apply, gauges::Gauges, new_run::NewRun, outbox, presence::Presence, refusals::Refusals,
     registry::PoolState, replay::Replay, vouching::Vouching,
 };
-use crate::{cache::Invalidator, clock::Instant, metrics::OUTBOX_LAG};
+use crate::{cache::Invalidator, chain::Chain, clock::Instant, metrics::OUTBOX_LAG};
 
 /// How often the relay looks for rows.
 const TICK: Duration = Duration::from_millis(250);
@@ -18,6 +18,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How many rows are applied and marked together.
 const BATCH: u16 = 256;
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// How often the log repeats that rounds fail.
+const REMINDER: Duration = Duration::from_secs(60);
 /// The limit of one round, for a database that accepts connections and never answers.
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
 /// How long one round applies kept rows again for one cache. Waiting rows get their turn then.
@@ -63,8 +65,8 @@ impl Worker {
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut backoff = TICK;
         let mut rounds = 0_u32;
-        // Whether it was logged that a round was cut off.
-        let mut told = false;
+        // When it was logged that a round failed.
+        let mut told: Option<Instant> = None;
         let mut since = 0.0;
         // One for each cache.
         let mut vouching: Vec<_> = self.caches.iter().map(|_| None).collect();
@@ -74,20 +76,13 @@ impl Worker {
             let pause = match stop.run_until_cancelled(round).await {
                 None => break,
                 Some(Ok(Ok(more))) => {
-                    (backoff, told) = (TICK, false);
+                    (backoff, told) = (TICK, None);
                     if more { Duration::ZERO } else { TICK }
                 }
                 Some(failed) => {
-                    if let Ok(Err(error)) = failed {
-                        tracing::warn!(error = &error as &dyn std::error::Error, "the outbox waits: {error}");
-                    } else if !told {
-                        told = true;
-                        tracing::warn!(
-                            caches = ?self.names,
-                            "the relay was cut off after {:?} of one round, so invalidations wait, and no new \
-                             run of a store is vouched for: look whether Postgres and the Redis of these caches answer",
-                            self.round_limit
-                        );
+                    if told.is_none_or(|told| told.elapsed() >= REMINDER) {
+                        told = Some(Instant::now());
+                        self.tell(failed.ok().and_then(Result::err));
                     }
                     backoff = (backoff * 2).min(MAX_BACKOFF);
                     backoff.mul_f64(rand::rng().random_range(0.5..1.0))
@@ -101,6 +96,19 @@ impl Worker {
         self.mark_flushed().await.unwrap_or_else(|error| {
             tracing::debug!(%error, "rows applied before the stop are applied again by another relay");
         });
+    }
+
+    /// Says why a round failed: by its error, or because it took too long.
+    fn tell(&self, error: Option<RelayError>) {
+        match error {
+            Some(error) => tracing::warn!(error = %Chain(&error), "the outbox waits"),
+            None => tracing::warn!(
+                caches = ?self.names,
+                "the relay was cut off after {:?} of one round, so invalidations wait, and no new run of a store is \
+                 vouched for: look whether Postgres and the Redis of these caches answer",
+                self.round_limit
+            ),
+        }
     }
 
     /// Applies the kept rows of all its caches.

@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::{RelayError, replay::Replay, settled::Writing};
 use crate::{
     cache::{OLD_PRIMARY_WRITES, UnsureRun},
+    chain::Chain,
     clock::Instant,
 };
 
@@ -67,7 +68,7 @@ impl Vouching {
         self.refused += 1;
         if self.refused == 1 {
             tracing::warn!(
-                error = refusal as &dyn std::error::Error,
+                error = %Chain(refusal),
                 "a new run of the store refuses an invalidation, so every read of a strict cache is a load until the \
                  store takes it: mend what the error names"
             );

@@ -17,6 +17,7 @@ use crate::{
         CacheError, LoadError, Loaded, TagError,
         stats::{LoadCounters, LoadEnd},
     },
+    chain::Chain,
     clock::Instant,
     metrics::{self, CACHE_LOAD, tag},
     resource::{Key, Resource},
@@ -211,16 +212,6 @@ fn counts(news: News, permit: &Permit) -> bool {
         News::New => true,
         News::Nothing => permit.is_probe(),
         News::OfTheRows => false,
-    }
-}
-
-/// An error with its sources, for the log.
-struct Chain<'a>(&'a dyn std::error::Error);
-
-impl std::fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        std::iter::successors(self.0.source(), |&error| error.source()).try_for_each(|error| write!(f, ": {error}"))
     }
 }
 
