@@ -19,10 +19,11 @@ export class Trend extends Metric {}
 
 export const checks = new Rate("checks");
 
-/** The thresholds that were crossed. As in k6, one on a metric without values is not, and one on no metric is refused. */
+/** The thresholds that were crossed. As in k6, one on a metric without values is not; one on no metric is refused. */
 export function crossed(thresholds) {
   return Object.entries(thresholds).flatMap(([name, conditions]) => {
-    if (!values.has(name) && !/^(http_req_|dropped_iterations$)/.test(name)) throw new Error(`no metric is called ${name}`);
+    const isKnown = values.has(name) || /^(http_req_|dropped_iterations$)/.test(name);
+    if (!isKnown) throw new Error(`no metric is called ${name}`);
     const of = values.get(name) || [];
     return of.length === 0 ? [] : conditions.filter((it) => !holds(it, of)).map((it) => `${name}: ${it}`);
   });

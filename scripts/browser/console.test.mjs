@@ -375,7 +375,6 @@ test("stock is searched, its ledger drawn, and all of it checked", async () => {
   assert.ok(isNow(checked), checked);
   await page.tab.fill("#stock-search", "W");
   await page.reads("#stock-rows tr", WIDE);
-  assert.equal(await page.text("#stock-conservation"), "");
   assert.equal(await page.tab.locator("main img").count(), 0, "a name became an element");
   assert.deepEqual(page.said, []);
   await page.close();

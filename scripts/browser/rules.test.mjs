@@ -142,6 +142,25 @@ test("what the advice tells of stays while instances join, fall silent, come bac
   assert.deepEqual(at(1005, { d: 0, b: 13, c: 90 }), ["7"], "the first one was restarted");
 });
 
+test("what an instance counted while it was silent is no rate, and one whose clock is behind is counted", () => {
+  const made = new History();
+  const family = "inventory_http_requests_total";
+  // The second instance, whose clock is an hour behind, counts 100 a second.
+  const at = (seconds, isHeard = true) => {
+    const one = ["a", snapshot(seconds, { [family]: { one: 0 } })];
+    const other = ["b", snapshot(seconds - 3600, { [family]: { other: 100 * (seconds - 1000) } })];
+    const named = isHeard ? [one, other] : [one];
+    made.add(combine(named), named.map(([id, snapshot]) => ({ id, snapshot })));
+    return made.rate(family, 5);
+  };
+  at(1000);
+  assert.equal(at(1001), 100);
+  for (let seconds = 1002; seconds < 1060; seconds += 1) at(seconds, false);
+  assert.deepEqual([1060, 1062, 1064].map((seconds) => at(seconds)), [null, null, null]);
+  assert.equal(at(1067), 100);
+  assert.equal(made.rise(family, 600), 6700);
+});
+
 test("a clock that was set back begins the figures anew, and holds up none", () => {
   const set = history(snapshot(5000), snapshot(1000), snapshot(1060, { http_requests_total: { 200: 700, 503: 0 } }));
   assert.equal(set.rise("http_requests_total", 60), 600);

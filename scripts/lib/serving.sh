@@ -26,4 +26,4 @@ while [ -z "$OPS_URL" ]; do
 done
 SERVICE_URL=$(sed -n 's/^listening on //p' "$says/addresses")
 export OPS_URL SERVICE_URL
-"$@"
+"$@" || { status=$?; cat "$says/log" >&2; exit $status; }

@@ -1,6 +1,8 @@
 // The snapshots of the last minutes, and what follows from two of them: rates, shares, quantiles.
 
 const KEPT_MS = 10 * 60 * 1000;
+/** An instance that was not heard for so long, while others were, counts in one leap what it did meanwhile. */
+const SILENT_MS = 3000;
 const COUNTER = /_(total|bucket)$/;
 
 export class History {
@@ -8,7 +10,7 @@ export class History {
   newest;
   /** The snapshots of the last minutes, with what the counters rose by since the first of them. */
   #snapshots = [];
-  /** The last snapshot of each instance, by its id. */
+  /** The last snapshot of each instance by its id, and when it was heard. */
   #last = new Map();
 
   /**
@@ -19,10 +21,13 @@ export class History {
   add(snapshot, instances = [{ snapshot }]) {
     if (this.newest?.at_ms > snapshot.at_ms) this.#snapshots = [];
     this.newest = snapshot;
-    this.#snapshots.push({ at_ms: snapshot.at_ms, metrics: { ...snapshot.metrics, ...this.#risen(instances) } });
-    const oldest = snapshot.at_ms - KEPT_MS;
+    const { at_ms: now } = snapshot;
+    const before = this.#snapshots.at(-1)?.at_ms ?? now;
+    const leaps = instances.some(({ id }) => before - (this.#last.get(id)?.heard ?? before) > SILENT_MS);
+    this.#snapshots.push({ at_ms: now, leaps, metrics: { ...snapshot.metrics, ...this.#risen(instances) } });
+    const oldest = now - KEPT_MS;
     while (this.#snapshots[0].at_ms < oldest) this.#snapshots.shift();
-    for (const [id, { at_ms: at }] of this.#last) if (at < oldest) this.#last.delete(id);
+    for (const [id, { heard }] of this.#last) if (heard < oldest) this.#last.delete(id);
   }
 
   /** The counters of the last snapshot, and what each instance has counted since. A new one has counted nothing. */
@@ -30,7 +35,7 @@ export class History {
     const before = Object.entries(this.#snapshots.at(-1)?.metrics ?? {}).filter(([family]) => COUNTER.test(family));
     const risen = Object.fromEntries(before.map(([family, series]) => [family, copy(series)]));
     for (const { id, snapshot } of instances) {
-      const last = this.#last.get(id) ?? snapshot;
+      const last = this.#last.get(id)?.snapshot ?? snapshot;
       for (const [family, series] of Object.entries(snapshot.metrics)) {
         if (!COUNTER.test(family)) continue;
         const sum = (risen[family] ??= copy({}));
@@ -38,7 +43,7 @@ export class History {
           sum[key] = (sum[key] ?? 0) + Math.max(0, value - (last.metrics[family]?.[key] ?? 0));
         }
       }
-      this.#last.set(id, snapshot);
+      this.#last.set(id, { snapshot, heard: this.newest.at_ms });
     }
     return risen;
   }
@@ -73,9 +78,11 @@ export class History {
     return after === null ? null : after - (sum(this.before(seconds), family, wanted) ?? 0);
   }
 
-  /** How fast a counter rose, by the second; `null` with the first snapshot. */
+  /** How fast a counter rose, by the second; `null` with the first snapshot, and while a leap is among them. */
   rate(family, seconds, wanted) {
-    const elapsed = (this.newest.at_ms - this.before(seconds).at_ms) / 1000;
+    const since = this.before(seconds);
+    if (this.#snapshots.slice(this.#snapshots.indexOf(since) + 1).some(({ leaps }) => leaps)) return null;
+    const elapsed = (this.newest.at_ms - since.at_ms) / 1000;
     const rise = this.rise(family, seconds, wanted);
     return elapsed > 0 && rise !== null ? rise / elapsed : null;
   }

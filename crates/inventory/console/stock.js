@@ -49,10 +49,10 @@ export class Stock {
   async #search(after) {
     clearTimeout(this.#typing);
     const { rows, ledger, search, tally, next, conservation } = this.#parts;
-    say(conservation, "");
     if (!this.#admin.hasToken) {
       rows.replaceChildren();
       ledger.replaceChildren();
+      say(conservation, "");
     }
     if (!this.#isOpen || !this.#admin.hasToken) return;
     // The answer to an older question is dropped.
@@ -68,7 +68,7 @@ export class Stock {
       say(tally, `SKUs shown: ${count(page.items.length)}.${more} Upper and lower case differ.`);
       rows.replaceChildren(...page.items.map((item) => this.#row(item)));
     } catch (error) {
-      this.#access.refused(error);
+      if (mine === this.#asked) this.#access.refused(error);
     }
   }
 
@@ -90,6 +90,7 @@ export class Stock {
     try {
       const path = `/admin/stock/${encodeURIComponent(sku)}/movements?limit=50`;
       const { items } = await this.#admin.ask("GET", path);
+      this.#access.answered();
       this.#parts.ledger.replaceChildren(...ledger(sku, items));
       this.#parts.ledger.querySelector("h3").focus();
     } catch (error) {
@@ -104,6 +105,7 @@ export class Stock {
     const begun = performance.now();
     try {
       const checked = await this.#admin.ask("GET", "/admin/conservation", CHECK_MS);
+      this.#access.answered();
       const took = seconds((performance.now() - begun) / 1000);
       const found = `SKUs: ${count(checked.skus)}, movements: ${count(checked.movements)}`;
       const read = `${found}, read in ${took}, until ${moment(this.#admin.now)}.`;

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Runtime;
@@ -56,11 +56,15 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    let is_service = matches!(cli.command, Command::Serve(_));
     match Runtime::new() {
         Ok(runtime) => {
             let code = runtime.block_on(cli.run());
-            // Dropped, it would wait without a limit for a look-up of a name that hangs.
-            runtime.shutdown_background();
+            // Dropped, a runtime waits for all that blocks: for servers whose folders are to be removed, as it should,
+            // but also for a look-up of a name that hangs.
+            if is_service {
+                runtime.shutdown_timeout(Duration::from_secs(1));
+            }
             code
         }
         Err(error) => console::failed(&error),

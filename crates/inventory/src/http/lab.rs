@@ -224,6 +224,6 @@ fn of_statement(error: sqlx::Error) -> Problem {
 
 /// Some schemes write without a transaction: without an answer the outcome is unknown.
 fn unknown(error: &(dyn Error + 'static)) -> Problem {
-    tracing::warn!(error, "a sale of the lab has no known outcome");
+    tracing::warn!(error = %chain(error), "a sale of the lab has no known outcome");
     ProblemType::OutcomeUnknown.into()
 }

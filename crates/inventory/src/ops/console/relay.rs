@@ -10,7 +10,10 @@ use tokio::{
 };
 use tokio_util::codec::{Decoder, LinesCodec};
 
-use crate::fleet::{Fleet, LEASE, MOST, Member};
+use crate::{
+    console::chain,
+    fleet::{Fleet, LEASE, MOST, Member},
+};
 
 /// How long another instance may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -98,7 +101,9 @@ pub(super) struct Other {
 impl Relay {
     pub(super) fn new() -> Self {
         let client = Client::builder().no_proxy().redirect(Policy::none()).connect_timeout(CONNECT).build();
-        let client = client.inspect_err(|error| tracing::error!(%error, "the console can't ask other instances")).ok();
+        let refused =
+            |error: &reqwest::Error| tracing::error!(error = %chain(error), "the console can't ask other instances");
+        let client = client.inspect_err(refused).ok();
         Self { client, streams: HashMap::new(), tasks: JoinSet::new() }
     }
 

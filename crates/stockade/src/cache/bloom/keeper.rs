@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     cache::LoadError,
+    chain::Chain,
     redis::{LinkError, Succession},
 };
 
@@ -46,6 +47,7 @@ async fn watch(filter: &Shared) {
                 // It is too early, or another process builds.
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => {
+                    let error = Chain(&*error);
                     tracing::warn!(filter = filter.name, %error, "the filter could not be built; reads pass");
                 }
                 Err(_panic) => tracing::error!(filter = filter.name, "the source of the filter panicked; reads pass"),
