@@ -21,10 +21,9 @@ use super::{
 };
 #[cfg(feature = "demo")]
 use super::{lab_process::LabProcess, own_redis::OwnRedis};
-use crate::{
-    console::chain,
-    lab::{Count, Scheme},
-};
+#[cfg(feature = "demo")]
+use crate::console::chain;
+use crate::lab::{Count, Scheme};
 
 /// How many callers of [`Ground::pace`] wait at once on each side at most.
 #[cfg(feature = "demo")]
