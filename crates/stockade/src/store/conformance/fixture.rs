@@ -11,7 +11,7 @@ use crate::{
     store::{Attempt, Inspection, LockError, LockStore, Mode, Ownership, Released},
 };
 
-/// The lease of an attempt that names none. What is left behind stays for longer than a test looks for it.
+/// The lease of an attempt that names none: longer than a test waits, so that a lock left behind is seen.
 pub(in crate::store) const LASTING: Duration = Duration::from_secs(3 * LIMIT.as_secs());
 
 /// How late a timer may be on a busy machine.
