@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, io, path::Path};
 
+use csv::ByteRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Delta, Reference, Sku};
@@ -33,7 +34,8 @@ impl OrderLine {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Skip {
-    /// Not a record of the columns that the header announces, or not UTF-8.
+    /// Not a record of the columns that the header announces, not UTF-8 in a column that is read, or part of a record
+    /// that a quote extends over several lines.
     #[error("malformed")]
     Malformed,
     /// No invoice number.
@@ -82,8 +84,15 @@ pub enum OrdersError {
 pub struct Orders {
     /// The lines that move stock.
     pub lines: Vec<OrderLine>,
-    /// How many lines move no stock, by reason.
+    /// How many lines of the file move no stock, by reason.
     pub skipped: BTreeMap<Skip, u64>,
+}
+
+impl Skip {
+    /// Whether the line may have been meant to move stock.
+    fn is_fault(self) -> bool {
+        self != Self::ZeroQuantity
+    }
 }
 
 #[derive(Deserialize)]
@@ -97,11 +106,18 @@ struct Record {
 }
 
 impl Orders {
+    /// Whether each line that was read moves stock, or says that it moves none.
+    #[must_use]
+    pub fn are_whole(skipped: &BTreeMap<Skip, u64>) -> bool {
+        !skipped.keys().any(|skip| skip.is_fault())
+    }
+
     /// Reads the file; at most `limit` lines that move stock, when given.
     ///
     /// # Errors
     ///
-    /// [`OrdersError`] when the file can't be read or has another header. A bad line is skipped and counted.
+    /// [`OrdersError`] when the file can't be read or has another header. A bad line is skipped and counted: see
+    /// [`Orders::are_whole`].
     pub async fn load(path: &Path, limit: Option<usize>) -> Result<Self, OrdersError> {
         let bytes = tokio::fs::read(path)
             .await
@@ -118,24 +134,44 @@ impl Orders {
         // A byte order mark would become a part of the first column's name.
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut reader = csv::Reader::from_reader(bytes);
-        let header = reader.headers().map_err(OrdersError::Header)?;
+        let header = reader.byte_headers().map_err(OrdersError::Header)?.clone();
         for column in ["InvoiceNo", "StockCode", "Quantity"] {
-            if !header.iter().any(|name| name == column) {
+            if !header.iter().any(|name| name == column.as_bytes()) {
                 return Err(OrdersError::Column(column));
             }
         }
         let mut orders = Self::default();
-        for (number, record) in (1..).zip(reader.deserialize::<Record>()) {
+        // Bytes, since a column that nobody reads may have another encoding.
+        let mut record = ByteRecord::new();
+        for number in 1.. {
             if limit.is_some_and(|limit| orders.lines.len() >= limit) {
                 break;
             }
-            match record.map_err(|_| Skip::Malformed).and_then(|record| record.into_line(number)) {
+            let read = match reader.read_byte_record(&mut record) {
+                Ok(false) => break,
+                Ok(true) => record.deserialize(Some(&header)),
+                Err(error) => Err(error),
+            };
+            // A quote that is not closed joins lines, perhaps up to the next such quote, into one record that fits.
+            let lines = lines_of(&record);
+            match read
+                .ok()
+                .filter(|_| lines == 1)
+                .ok_or(Skip::Malformed)
+                .and_then(|read: Record| read.into_line(number))
+            {
                 Ok(line) => orders.lines.push(line),
-                Err(skip) => *orders.skipped.entry(skip).or_default() += 1,
+                Err(skip) => *orders.skipped.entry(skip).or_default() += lines,
             }
         }
         Ok(orders)
     }
+}
+
+fn lines_of(record: &ByteRecord) -> u64 {
+    let text = record.as_slice();
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    1 + text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
 impl Record {
@@ -218,7 +254,7 @@ mod tests {
             "1,A,x,0,1,,UK\n2,A,x,1.5,1,,UK\n3,A,x,,1,,UK\n4,A,x,1e3,1,,UK\n5, ,x,1,1,,UK\n6,..,x,1,1,,UK\n\
              7,{long},x,1,1,,UK\n8,A\tB,x,1,1,,UK\n,A,x,1,1,,UK\n10,A,x\n11,A,x,1000000001,1,,UK\n\
              12,A,x,-9223372036854775808,1,,UK\n13,A,x,99999999999999999999,1,,UK\n14,A,x,-1,1,,UK\n\
-             \"15\n\",A,x,1,1,,UK\n{},A,x,1,1,,UK\n",
+             1\u{7}5,A,x,1,1,,UK\n{},A,x,1,1,,UK\n",
             "1".repeat(200)
         ));
         assert_eq!(orders.lines.len(), 1);
@@ -238,12 +274,25 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_not_utf8_is_skipped_and_reading_goes_on() {
+    fn a_record_that_is_not_utf8_is_skipped_only_if_that_part_is_needed() {
         let mut bytes = HEADER.as_bytes().to_vec();
-        bytes.extend_from_slice(b"1,A\xff,x,1,1,,UK\n2,B,x,1,1,,UK\n");
+        bytes.extend_from_slice(b"1,A\xff,x,1,1,,UK\n2,B,x,1,1,,UK\n3,C,\xa3 SIGN,1,1,,UK\n");
         let orders = Orders::parse(&bytes, None).unwrap();
-        assert_eq!(orders.lines.len(), 1);
+        assert_eq!(orders.lines.iter().map(|line| line.sku.as_str()).collect::<Vec<_>>(), ["B", "C"]);
         assert_eq!(orders.skipped[&Skip::Malformed], 1);
+    }
+
+    #[test]
+    fn each_line_that_an_open_quote_takes_in_is_counted() {
+        let line = "1,A,x,1,1,,UK\n";
+        let open = "2,B,\"6 inch RULER,1,1,,UK\n";
+        let to_the_end = parse(&[line, open, line, line].concat());
+        assert_eq!((to_the_end.lines.len(), to_the_end.skipped[&Skip::Malformed]), (1, 3));
+        // This record has all columns, the invoice of one line and the quantity of another.
+        let to_the_next = parse(&[line, open, line, "3,C,RULER\",1,1,,UK\n", line].concat());
+        assert_eq!((to_the_next.lines.len(), to_the_next.skipped[&Skip::Malformed]), (2, 3));
+        assert!(!Orders::are_whole(&to_the_next.skipped));
+        assert!(Orders::are_whole(&parse("1,A,x,0,1,,UK\n").skipped));
     }
 
     #[test]
