@@ -136,6 +136,7 @@ impl Desk {
             Err(error) => return run.end(How::Failed, None, Some(error)),
         };
         let attacking = Box::pin(async {
+            ground.quiet().await;
             tokio::select! {
                 done = attack.run(&ground, callers) => done,
                 () = run.sample(&ground) => Ok(()),

@@ -7,9 +7,9 @@ use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 #[cfg(feature = "demo")]
 use rand::Rng;
-use tokio::time::Instant;
 #[cfg(feature = "demo")]
 use tokio::time::interval;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     AttackError, goods,
@@ -32,6 +32,10 @@ const AT_ONCE: usize = 2_000;
 /// How long a cache on the Redis of an attack may take to shut down.
 #[cfg(feature = "demo")]
 const LAST: Duration = Duration::from_secs(1);
+
+/// How long a load of an earlier attack may go on.
+const LONGEST_LOAD: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The two sides of an attack, and the servers that they use.
 #[derive(Debug)]
@@ -108,6 +112,17 @@ impl Ground {
             goods.set_load(load_ms);
         }
         Ok(())
+    }
+
+    /// Waits until no load of an earlier attack is under way, for as long as a load can take: it would count here.
+    pub(super) async fn quiet(&self) {
+        let loading = || self.meters().iter().any(|meter| meter.is_loading());
+        let ended = async {
+            while loading() {
+                sleep(LOOK).await;
+            }
+        };
+        let _ = timeout(LONGEST_LOAD, ended).await;
     }
 
     /// Begins the attack: sets the meters of both sides to zero.

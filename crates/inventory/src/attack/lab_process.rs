@@ -15,6 +15,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// before it is stopped.
 const THINKING: u32 = 1_000;
 
+/// The fewest units that each scheme sells, so that a buyer thinks for less time than passes between two stops.
+const FEWEST: u32 = 10;
+
 /// How long a scheme may sell, in seconds.
 const LONGEST: &str = "3";
 
@@ -38,10 +41,11 @@ pub(super) struct LabProcess {
 }
 
 impl LabProcess {
-    /// Begins to sell so many units under each of these schemes, one after the other.
+    /// Begins to sell so many units, and 10 at least, under each of these schemes, one after the other.
     ///
     /// There are two units for each buyer: a fair lock then comes to the buyers of each process within the first half.
     pub(super) fn start(units: u32) -> Result<Self, AttackError> {
+        let units = units.max(FEWEST);
         let start = || -> Result<ChildProcess, Failure> {
             let schemes: Vec<_> = Scheme::apart().map(Scheme::name).collect();
             let mut command = Command::new(env::current_exe()?);

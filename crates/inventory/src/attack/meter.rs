@@ -98,6 +98,10 @@ impl Meter {
         Loading(self)
     }
 
+    pub(super) fn is_loading(&self) -> bool {
+        self.loading.load(Relaxed) > 0
+    }
+
     pub(super) fn sample(&self) -> Sample {
         Sample {
             answered: self.answered.load(Relaxed),

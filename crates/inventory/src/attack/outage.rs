@@ -23,7 +23,7 @@ pub(super) async fn frozen(ground: &Ground, callers: Callers) -> Result<(), Atta
         drop(frozen);
         Ok(())
     };
-    run(ground, callers.get() / 20, 8, freeze).await
+    run(ground, callers.get().div_ceil(20), 8, freeze).await
 }
 
 /// Redis is away for one second.

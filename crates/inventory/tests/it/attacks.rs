@@ -244,6 +244,18 @@ async fn a_redis_that_loses_its_keys_is_one_of_the_attacks_own() {
 
 #[cfg(feature = "demo")]
 #[tokio::test]
+async fn the_fewest_callers_ask_both_sides() {
+    let stage = Stage::start().await;
+    let folder = folder();
+    let instance = attacker(&stage, &folder).await;
+    let frozen = attack(&instance, "frozen-redis", 8).await;
+    for side in ["on", "off"] {
+        assert!(figure(&frozen, side, "answered") + figure(&frozen, side, "failed") > 0, "{frozen}");
+    }
+}
+
+#[cfg(feature = "demo")]
+#[tokio::test]
 async fn a_frozen_redis_holds_up_only_those_without_defences_and_ends_with_its_attack() {
     let stage = Stage::start().await;
     let folder = folder();

@@ -59,6 +59,23 @@ async fn holders_stopped_beyond_their_lease_lose_updates_and_none_inside_a_fence
     assert!(count(&rows[2], "refused") > 0 && count(&rows[2], "sold") > 0, "{}", rows[2]);
 }
 
+/// A lease is 500 ms.
+#[tokio::test]
+async fn a_buyer_may_think_for_longer_than_a_lease() {
+    let think = ["--units", "100", "--seconds", "2", "--workers", "2", "--think", "600ms", "--only"];
+    for row in rows(&[&think[..], &["stockade,for-update"]].concat()).await {
+        assert!(count(&row, "sold") > 0 && count(&row, "lost") == 0, "{row}");
+    }
+}
+
+#[tokio::test]
+async fn holders_that_were_sold_out_before_a_stop_show_nothing() {
+    for few in [["--units", "4", "--workers", "4"], ["--units", "100000", "--workers", "1"]] {
+        let (good, table, err) = lab(&[&few[..], &["--seconds", "1", "--only", "stopped-unfenced"]].concat()).await;
+        assert!(good && table.contains("no holder was stopped, so this shows nothing"), "{table}{err}");
+    }
+}
+
 #[tokio::test]
 async fn the_table_and_the_chart_name_each_scheme() {
     let folder = tempfile::tempdir().unwrap();

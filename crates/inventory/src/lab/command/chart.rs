@@ -17,14 +17,18 @@ pub(super) fn chart(rows: &[Row]) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 {height}\" role=\"img\">\n\
          <title>Units sold per second by each scheme, on a logarithmic scale</title>\n<style>{STYLE}\n</style>\n\
-         <text x=\"{NAMES}\" y=\"17\">units per second, logarithmic; red: lost or oversold</text>\n"
+         <text x=\"{NAMES}\" y=\"17\">units per second, logarithmic; red: lost, oversold or not shown</text>\n"
     );
     for (index, row) in rows.iter().enumerate() {
         let top = LINE * (index + 1);
         let width = (row.per_second.max(1.0).log10() / most * BARS).max(1.0);
         let class = if row.is_right() { "right" } else { "wrong" };
-        let verdict =
-            if row.is_right() { String::new() } else { format!(", {} lost, {} oversold", row.lost, row.oversold) };
+        let verdict = match (row.is_right(), row.stopped) {
+            (true, _) => String::new(),
+            (false, Some(0)) => ", no holder was stopped".to_owned(),
+            (false, _) if row.sold == 0 => ", sold nothing".to_owned(),
+            (false, _) => format!(", {} lost, {} oversold", row.lost, row.oversold),
+        };
         let _ = writeln!(
             svg,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\

@@ -42,20 +42,22 @@ impl Part {
         self.process.tell(GO).await?;
         let report = timeout(self.limit, self.report()).await??;
         self.process.wait().await?;
-        Ok(serde_json::from_str(&report)?)
+        Ok(report)
     }
 
     /// The report of the process. Until then it is stopped whenever it asks to be stopped.
-    async fn report(&mut self) -> Result<String, Failure> {
+    async fn report(&mut self) -> Result<Report, Failure> {
+        let mut stopped = 0;
         while let Some(line) = self.process.next_line().await? {
             if let Some(report) = line.strip_prefix(REPORT) {
-                return Ok(report.to_owned());
+                return Ok(Report { stopped, ..serde_json::from_str(report)? });
             }
             if line == STOP_ME {
                 self.process.pause().await?;
                 sleep(self.stopped_for).await;
                 self.process.resume()?;
                 self.process.tell(GO).await?;
+                stopped += 1;
             }
         }
         Err("a process of buyers ended without a report".into())

@@ -72,8 +72,9 @@ impl Setting {
 
     async fn pool(&self) -> Result<PgPool, Failure> {
         let connect: PgConnectOptions = self.database_url.parse()?;
-        // A holder that is stopped within its transaction keeps others out for a lease, as its lock does.
-        let timeouts = Timeouts::default().idle_in_transaction(self.lease);
+        // A holder that is stopped within its transaction keeps others out for a lease, as its lock does. One that
+        // thinks is not stopped.
+        let timeouts = Timeouts::default().idle_in_transaction(self.lease + self.think);
         let connect = shelf::options(options(connect, &timeouts), &self.name);
         Ok(PgPoolOptions::new().max_connections(self.workers).connect_with(connect).await?)
     }

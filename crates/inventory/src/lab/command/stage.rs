@@ -82,7 +82,8 @@ impl Stage {
             workers: workers / processes + u32::from(process < workers % processes),
             think: self.args.think,
             lease: LEASE,
-            stops: scheme.is_stopped() && process == 0,
+            // A process alone has no successor that sells while it is stopped.
+            stops: scheme.is_stopped() && process == 0 && processes > 1,
         };
         let limit = Duration::from_secs(self.args.seconds.into());
         (0..processes).map(|process| Settings { scheme, limit, world: world(process) }).collect()

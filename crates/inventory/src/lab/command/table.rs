@@ -37,6 +37,18 @@ pub(super) fn table(rows: &[Row]) -> String {
             text.push_str("|\n");
         }
     }
+    for row in rows {
+        let _ = match row.stopped {
+            Some(0) => write!(
+                text,
+                "\n{}: no holder was stopped, so this shows nothing: use 2 --workers or more, and so many --units that \
+                 they sell for a second",
+                row.title
+            ),
+            Some(stopped) => write!(text, "\n{}: stopped {stopped} times", row.title),
+            None => Ok(()),
+        };
+    }
     for row in rows.iter().filter(|row| row.refused > 0) {
         let _ = write!(text, "\n{}: {} attempts got no unit", row.title, row.refused);
         if let Some(refusal) = &row.refusal {

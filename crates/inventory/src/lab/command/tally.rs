@@ -25,6 +25,8 @@ pub(super) struct Row {
     pub(super) statements: f64,
     /// The longest wait, in medians.
     pub(super) longest: f64,
+    /// How often a holder was stopped; `None` if the scheme stops none.
+    pub(super) stopped: Option<u32>,
     /// Attempts that were refused or broke off.
     pub(super) refused: u64,
     pub(super) refusal: Option<String>,
@@ -51,14 +53,15 @@ impl Row {
             commands: each(asked[0]),
             statements: each(asked[1]),
             longest: if sold == 0 { 0.0 } else { ms(1.0) / ms(0.5).max(1e-3) },
+            stopped: scheme.is_stopped().then_some(report.stopped),
             refused: report.refused,
             refusal: report.refusal,
         }
     }
 
-    /// Whether every unit was sold once and every sale left its trace.
+    /// Whether units were sold, each of them once, every sale left its trace, and the scheme was played at all.
     pub(super) fn is_right(&self) -> bool {
-        self.lost == 0 && self.oversold == 0
+        self.sold > 0 && self.lost == 0 && self.oversold == 0 && self.stopped != Some(0)
     }
 }
 
@@ -91,6 +94,14 @@ mod tests {
     fn nothing_sold_is_no_division_by_zero() {
         let row = Row::new(Scheme::Script, 10, 10, Report::default(), [7, 7]);
         assert_eq!((row.sold, row.lost, row.per_second, row.longest), (0, 0, 0.0, 0.0));
-        assert!(row.is_right());
+        assert!(!row.is_right(), "a scheme that sells nothing is not right");
+    }
+
+    #[test]
+    fn nothing_is_right_about_holders_that_nobody_stopped() {
+        for (stopped, is_right) in [(0, false), (2, true)] {
+            let report = Report { waits: vec![1_000; 10], last: 10_000, stopped, ..Report::default() };
+            assert_eq!(Row::new(Scheme::Stopped, 10, 0, report, [0, 0]).is_right(), is_right);
+        }
     }
 }

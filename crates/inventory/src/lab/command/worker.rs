@@ -28,6 +28,8 @@ pub(super) struct Report {
     pub(super) waits: Vec<u64>,
     /// When the last unit was sold, in µs from the start.
     pub(super) last: u64,
+    /// How often a holder was stopped. The processes of the buyers leave it at 0.
+    pub(super) stopped: u32,
     /// Attempts that were refused or broke off. None of them was told that it has a unit.
     pub(super) refused: u64,
     /// The error of one of these attempts.
@@ -83,6 +85,7 @@ impl Report {
     pub(super) fn add(&mut self, other: Self) {
         self.waits.extend(other.waits);
         self.last = self.last.max(other.last);
+        self.stopped += other.stopped;
         self.refused += other.refused;
         self.refusal = self.refusal.take().or(other.refusal);
     }
