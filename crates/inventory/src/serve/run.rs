@@ -113,7 +113,9 @@ async fn serve(
         sleep(config.shutdown_delay).await;
         end(app, relay, keeper, clients, deadline).await;
         background.end().await;
-        exporter.shutdown(LAST).await;
+        if !exporter.shutdown(LAST).await {
+            tracing::warn!("the last spans were not sent to the collector");
+        }
     };
     Ok(unless_signalled_again(end, &mut signals).await)
 }

@@ -27,6 +27,7 @@ const SAMPLERS: [&str; 6] = [
 
 /// Checks the variables that the exporter reads. `endpoint` is the one that names the collector.
 pub(super) fn all(endpoint: &str) -> Result<(), ConfigError> {
+    one("OTEL_TRACES_EXPORTER", |value| value.eq_ignore_ascii_case("otlp"), "not known", "use otlp or none")?;
     for name in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
         let remedy = "use http/protobuf, to the collector's port for it, usually 4318";
         one(name, |value| value == "http/protobuf", "not spoken here", remedy)?;

@@ -56,13 +56,11 @@ impl Exporter {
         }
     }
 
-    /// Sends the spans that are left, for `limit` at most.
-    pub(crate) async fn shutdown(self, limit: Duration) {
-        let Some(provider) = self.0 else { return };
+    /// Sends the spans that are left, for `limit` at most. Returns whether all of those were sent.
+    pub(crate) async fn shutdown(self, limit: Duration) -> bool {
+        let Some(provider) = self.0 else { return true };
         let sent = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(limit)).await;
-        if !matches!(sent, Ok(Ok(()))) {
-            tracing::warn!("the last spans were not sent to the collector in time");
-        }
+        matches!(sent, Ok(Ok(())))
     }
 }
 
