@@ -31,6 +31,8 @@ enum HealthError {
     Config(#[from] ConfigError),
     #[error("no answer from {0}: does `inventory serve` run there with this OPS_ADDR?")]
     NoAnswer(SocketAddr, #[source] reqwest::Error),
+    #[error("what answers at {0} is no instance: does `inventory serve` run there with this OPS_ADDR?")]
+    Foreign(SocketAddr),
     #[error("not ready: {0}")]
     NotReady(String),
 }
@@ -70,8 +72,8 @@ async fn ask(args: &Args) -> Result<String, HealthError> {
     let status = answer.status();
     let body = answer.bytes().await.map_err(no_answer)?;
     if status.is_success() {
-        let ready: Option<Ready> = serde_json::from_slice(&body).ok();
-        return Ok(ready.map_or_else(|| "ready".to_owned(), |ready| ready.status));
+        let Ready { status } = serde_json::from_slice(&body).map_err(|_| HealthError::Foreign(address))?;
+        return Ok(status);
     }
     let Problem { title, detail } = serde_json::from_slice(&body).unwrap_or_default();
     let said = [title, detail].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");

@@ -10,7 +10,7 @@ use tokio::{
 use crate::{
     domain::{Delta, Sku},
     orders::OrderLine,
-    replay::{RetryLimits, ShopClient, Tally},
+    replay::{RetryLimits, ShopClient, Tally, Verdict},
 };
 
 /// Forty visitors a second.
@@ -68,7 +68,9 @@ async fn visit(client: ShopClient, lines: Arc<[OrderLine]>, turn: usize) {
         for (number, units) in [(2 * turn, -1), (2 * turn + 1, 1)] {
             let Ok(delta) = Delta::new(units) else { return };
             let bought = OrderLine { number: number as u64, invoice: "traffic".into(), sku: line.sku.clone(), delta };
-            client.adjust(turn, &bought, Instant::now(), &mut rng, &mut tally).await;
+            if client.adjust(turn, &bought, Instant::now(), &mut rng, &mut tally).await != Verdict::Applied {
+                return;
+            }
         }
     }
 }

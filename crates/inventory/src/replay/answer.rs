@@ -1,10 +1,12 @@
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use reqwest::{
     StatusCode,
     header::{HeaderMap, RETRY_AFTER},
 };
 use serde::Deserialize;
+
+use crate::domain::Sku;
 
 /// The outcome of one attempt to apply an order line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +31,28 @@ struct Problem {
     retry_after_ms: Option<u64>,
 }
 
+/// The members of the answer to an applied line by which it is known: a page that some program in between answers with
+/// 200 has applied nothing.
+#[derive(Deserialize)]
+struct Adjusted<'a> {
+    sku: Cow<'a, str>,
+    #[serde(rename = "fencing_token")]
+    _fencing_token: u64,
+}
+
 impl Answer {
     /// No answer at all: the connection failed or the time was up. The idempotency key makes another attempt safe.
     pub(crate) const NONE: Self = Self::Retry { after: None, untouched: false };
 
-    pub(crate) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+    /// Reads the answer to a line of this SKU.
+    pub(crate) fn read(sku: &Sku, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         if status == StatusCode::OK {
-            return Self::Applied { replayed: headers.contains_key("idempotent-replayed") };
+            return match serde_json::from_slice::<Adjusted<'_>>(body) {
+                Ok(adjusted) if adjusted.sku == sku.as_str() => {
+                    Self::Applied { replayed: headers.contains_key("idempotent-replayed") }
+                }
+                _ => Self::Failed { untouched: false },
+            };
         }
         let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
         // A client error says by its kind that nothing was applied. Any other answer has to say so.
@@ -75,13 +92,15 @@ mod tests {
     fn read(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Answer {
         let headers =
             headers.iter().map(|&(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect();
-        Answer::read(StatusCode::from_u16(status).unwrap(), &headers, body.as_bytes())
+        let sku = Sku::new("85123A").unwrap();
+        Answer::read(&sku, StatusCode::from_u16(status).unwrap(), &headers, body.as_bytes())
     }
 
     #[test]
     fn success_is_applied_and_a_stored_answer_is_told_apart() {
-        assert_eq!(read(200, &[], "{}"), Answer::Applied { replayed: false });
-        assert_eq!(read(200, &[("idempotent-replayed", "true")], "{}"), Answer::Applied { replayed: true });
+        let body = r#"{"sku":"85123A","quantity":4,"version":2,"fencing_token":17}"#;
+        assert_eq!(read(200, &[], body), Answer::Applied { replayed: false });
+        assert_eq!(read(200, &[("idempotent-replayed", "true")], body), Answer::Applied { replayed: true });
     }
 
     #[test]
@@ -108,12 +127,10 @@ mod tests {
         assert_eq!(read(503, &[], unknown), Answer::Retry { after: None, untouched: false });
         assert_eq!(read(502, &[], "<html>"), Answer::Retry { after: None, untouched: false });
         assert_eq!(read(500, &[], r#"{"type":"/problems/internal"}"#), Answer::Failed { untouched: false });
-        for other in [204, 302] {
-            assert_eq!(
-                read(other, &[], ""),
-                Answer::Failed { untouched: false },
-                "{other} is no answer of the service"
-            );
+        let elsewhere = r#"{"sku":"B","quantity":4,"version":2,"fencing_token":17}"#;
+        for (status, body) in [(204, ""), (302, ""), (200, "{}"), (200, "<html>"), (200, elsewhere)] {
+            let expected = Answer::Failed { untouched: false };
+            assert_eq!(read(status, &[], body), expected, "{status} {body} is no answer of the service");
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct Args {
     /// Attempts after the first for each order line.
     #[arg(long, env = "REPLAY_RETRIES", value_name = "N", default_value = "12")]
     pub retries: u32,
-    /// Gives an order line up after this long.
+    /// Begins no further attempt for an order line after this long. An attempt may take 15 s.
     #[arg(long, env = "REPLAY_GIVE_UP_AFTER", value_name = "DURATION", default_value = "30s", value_parser = patience)]
     pub give_up_after: Duration,
     /// The name of this run, a part of its idempotency keys. With the name of an earlier run, its lines are not applied

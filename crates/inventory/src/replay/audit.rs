@@ -47,7 +47,7 @@ impl Auditor {
         }
         let remedy = match status {
             StatusCode::UNAUTHORIZED => ": give its ADMIN_TOKEN by --admin-token",
-            StatusCode::NOT_FOUND => ": start the instance with an ADMIN_TOKEN",
+            StatusCode::NOT_FOUND => ": name the operators' port of an instance that has an ADMIN_TOKEN",
             StatusCode::SERVICE_UNAVAILABLE => ": its database is away, or slower than its STATEMENT_TIMEOUT",
             _ => "",
         };

@@ -11,6 +11,9 @@ pub enum Source {
     Local,
     /// A value kept in Redis.
     Redis,
+    /// One of these two: the answer says something else in place of its source.
+    #[serde(rename = "local_or_redis")]
+    LocalOrRedis,
     /// A known absence.
     Negative,
     /// A value past its lifetime, within its grace.
@@ -25,8 +28,16 @@ pub enum Source {
 }
 
 impl Source {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Local, Self::Redis, Self::Negative, Self::Stale, Self::Load, Self::Collapsed, Self::Shed];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Local,
+        Self::Redis,
+        Self::LocalOrRedis,
+        Self::Negative,
+        Self::Stale,
+        Self::Load,
+        Self::Collapsed,
+        Self::Shed,
+    ];
 }
 
 /// The source, and whether the answer was given outside the normal rules.
@@ -41,13 +52,13 @@ impl CacheStatus {
     pub(crate) fn read(headers: &HeaderMap) -> Self {
         let text = headers.get(CACHE_STATUS).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let mut hit = false;
-        let mut stale = false;
+        let mut ttl = None;
         let mut source = None;
         let mut degraded = false;
         for parameter in text.split(';').skip(1).map(str::trim) {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
                 ("hit", _) => hit = true,
-                ("ttl", ttl) => stale = ttl.starts_with('-'),
+                ("ttl", text) => ttl = Some(text),
                 ("fwd", _) if source.is_none() => source = Some(Source::Load),
                 ("collapsed", _) => source = Some(Source::Collapsed),
                 ("detail", detail) => match detail.trim_matches('"') {
@@ -61,12 +72,12 @@ impl CacheStatus {
                 _ => {}
             }
         }
-        if hit && stale {
-            source = Some(Source::Stale);
-        }
-        // A degraded hit does not say which tier it came from; without Redis it can only be this process.
-        if hit && source.is_none() {
-            source = Some(Source::Local);
+        if hit {
+            source = match ttl {
+                Some(ttl) if ttl.starts_with('-') => Some(Source::Stale),
+                Some(_) => source.or(Some(Source::LocalOrRedis)),
+                None => Some(Source::Negative),
+            };
         }
         Self { source, degraded }
     }
@@ -90,7 +101,9 @@ mod tests {
         assert_eq!(read("stockade; hit; detail=negative"), (Source::Negative, false));
         assert_eq!(read("stockade; hit; ttl=-7"), (Source::Stale, false));
         assert_eq!(read("stockade; hit; ttl=-7; detail=degraded"), (Source::Stale, true));
-        assert_eq!(read("stockade; hit; ttl=7; detail=degraded"), (Source::Local, true));
+        assert_eq!(read("stockade; hit; ttl=7; detail=degraded"), (Source::LocalOrRedis, true));
+        assert_eq!(read("stockade; hit; ttl=7; detail=unlocked"), (Source::LocalOrRedis, false));
+        assert_eq!(read("stockade; hit; detail=degraded"), (Source::Negative, true));
         assert_eq!(read("stockade; fwd=uri-miss; stored"), (Source::Load, false));
         assert_eq!(read("stockade; fwd=uri-miss; detail=degraded"), (Source::Load, true));
         assert_eq!(read("stockade; fwd=uri-miss; collapsed"), (Source::Collapsed, false));

@@ -1,7 +1,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use rand::rngs::SmallRng;
-use reqwest::{StatusCode, Url, redirect::Policy};
+use reqwest::{Url, redirect::Policy};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
@@ -111,8 +111,9 @@ impl ShopClient {
             Err(error) => return (Answer::NONE, reason::of_error(&error)),
         };
         let (status, body) = (response.status(), response.body());
-        let why = if status == StatusCode::OK { Reason::default() } else { reason::of_answer(status, body) };
-        (Answer::read(status, response.headers(), body), why)
+        let answer = Answer::read(&line.sku, status, response.headers(), body);
+        let is_applied = matches!(answer, Answer::Applied { .. });
+        (answer, if is_applied { Reason::default() } else { reason::of_answer(status, body) })
     }
 
     /// Looks at a SKU, once.
@@ -155,6 +156,7 @@ mod tests {
         routing::{get, post},
     };
     use rand::SeedableRng;
+    use reqwest::StatusCode;
     use tokio::net::TcpListener;
 
     use super::*;
@@ -162,17 +164,18 @@ mod tests {
 
     /// As a proxy that wants a login answers, or a page for the time of a maintenance.
     #[tokio::test]
-    async fn an_answer_that_is_no_200_has_applied_nothing_and_counts_nothing() {
+    async fn an_answer_of_another_program_has_applied_nothing_and_counts_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let app = Router::new()
             .route("/login", get("welcome"))
             .route("/stock/B/adjustments", post(StatusCode::NO_CONTENT))
+            .route("/stock/C/adjustments", post("we are back soon"))
             .fallback(async || Redirect::to("/login"));
         let server = axum::serve(listener, app).into_future();
         let (client, mut rng, mut tally) = (client(&[&url]), SmallRng::seed_from_u64(7), Tally::default());
         let asked = async {
-            for sku in ["A", "B"] {
+            for sku in ["A", "B", "C"] {
                 let (sku, delta) = (Sku::new(sku).unwrap(), Delta::new(-1).unwrap());
                 let line = OrderLine { number: 1, invoice: "536365".to_owned(), sku, delta };
                 let verdict = client.adjust(0, &line, Instant::now(), &mut rng, &mut tally).await;
@@ -186,7 +189,7 @@ mod tests {
             _ = server => unreachable!("it serves for ever"),
         }
         let reasons: Vec<_> = tally.line_failures.keys().collect();
-        assert_eq!(reasons, ["status 204", "status 303"]);
+        assert_eq!(reasons, ["status 200", "status 204", "status 303"]);
     }
 
     fn client(targets: &[&str]) -> ShopClient {

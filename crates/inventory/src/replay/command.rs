@@ -15,11 +15,14 @@ use crate::{conservation::Conservation, console, orders::Orders, traces::Exporte
 /// How long the collector may take for the last spans.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Reads the file, sends its lines, prints the report. Fails if a line failed or is unknown, or the audit fails.
+/// Reads the file, sends its lines, prints the report. Fails if a line could not be read, failed or is unknown, or
+/// the audit fails.
 pub async fn run(args: Args) -> ExitCode {
     match traced(args).await {
         Ok(Outcome { lines, audit })
-            if lines.failed + lines.unknown == 0 && audit.as_ref().is_none_or(Audit::holds) =>
+            if lines.failed + lines.unknown == 0
+                && Orders::are_whole(&lines.skipped)
+                && audit.as_ref().is_none_or(Audit::holds) =>
         {
             ExitCode::SUCCESS
         }
@@ -42,7 +45,9 @@ async fn traced(args: Args) -> Result<Outcome, ReplayError> {
         let _ = tracing_subscriber::registry().with(spans).try_init();
     }
     let outcome = from_args(args).await;
-    exporter.shutdown(LAST).await;
+    if !exporter.shutdown(LAST).await {
+        console::note("the last spans were not sent to the collector");
+    }
     outcome
 }
 

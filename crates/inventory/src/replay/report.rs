@@ -44,7 +44,7 @@ pub struct Lines {
     pub failed: u64,
     /// Given up without knowing: in the ledger once, or not at all.
     pub unknown: u64,
-    /// Answers from the idempotency store: an earlier attempt had succeeded although its answer was lost.
+    /// Of the applied ones: answered from the idempotency store, since an earlier attempt or run had applied them.
     pub replayed: u64,
     /// Attempts after the first.
     pub retries: u64,
@@ -141,7 +141,7 @@ impl fmt::Display for Latency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = |time: Duration| time.as_secs_f64() * 1_000.0;
         let (p50, p99, max) = (millis(self.p50), millis(self.p99), millis(self.max));
-        write!(f, "p50 {p50:.2} ms, p99 {p99:.2} ms, max {max:.1} ms ({} answers)", self.count)
+        write!(f, "p50 {p50:.2} ms, p99 {p99:.2} ms, max {max:.1} ms")
     }
 }
 

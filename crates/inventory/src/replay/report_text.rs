@@ -7,25 +7,25 @@ impl fmt::Display for Report {
         let Lines { applied, refused, failed, unknown, replayed, retries, skipped, failures } = &self.lines;
         let reads = &self.reads;
         writeln!(f, "order lines   applied {applied}, refused {refused}, failed {failed}, unknown {unknown}")?;
-        writeln!(f, "              retries {retries}, answered from the idempotency store {replayed}")?;
+        writeln!(f, "              retries {retries}, applied by an earlier attempt or run {replayed}")?;
         for (reason, count) in skipped {
             writeln!(f, "              skipped {count}: {reason}")?;
         }
         for (reason, count) in failures {
             writeln!(f, "              given up {count}: {reason}")?;
         }
-        writeln!(f, "adjust        {}", self.adjust)?;
-        writeln!(f, "get           {}, failed {}", self.get, reads.failed)?;
+        writeln!(f, "adjust        {} ({} lines)", self.adjust, self.adjust.count)?;
+        writeln!(f, "get           {} ({} answers), failed {}", self.get, self.get.count, reads.failed)?;
         for (reason, count) in &reads.failures {
             writeln!(f, "              failed {count}: {reason}")?;
         }
         if let Some(ratio) = reads.hit_ratio {
-            let [local, redis, absent, stale, loads, collapsed, shed] =
+            let [local, redis, either, absent, stale, loads, collapsed, shed] =
                 Source::ALL.map(|source| reads.answers.from(source));
             writeln!(
                 f,
-                "cache         hit ratio {:.1} %: local {local}, redis {redis}, absent {absent}, stale {stale}; loads {loads}, \
-                 collapsed {collapsed}, shed {shed}",
+                "cache         hit ratio {:.1} %: local {local}, redis {redis}, one of both {either}, absent {absent}, \
+                 stale {stale}; loads {loads}, collapsed {collapsed}, shed {shed}",
                 ratio * 100.0
             )?;
         }

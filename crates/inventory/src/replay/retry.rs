@@ -33,8 +33,8 @@ impl Backoff {
     pub(crate) fn next(&mut self, asked: Option<Duration>, now: Instant, rng: &mut impl Rng) -> Option<Duration> {
         self.left = self.left.checked_sub(1)?;
         self.last = rng.random_range(FIRST..=(self.last * 3).clamp(FIRST, LONGEST));
-        let pause = asked.map_or(self.last, |asked| asked + self.last);
-        (now + pause <= self.end).then_some(pause)
+        let pause = asked.unwrap_or_default().saturating_add(self.last);
+        now.checked_add(pause).is_some_and(|next| next <= self.end).then_some(pause)
     }
 }
 
@@ -70,7 +70,9 @@ mod tests {
     fn a_pause_that_would_pass_the_total_is_not_begun() {
         let (now, mut rng) = (Instant::now(), SmallRng::seed_from_u64(3));
         let mut backoff = Backoff::new(limits(5, Duration::from_secs(1)), now);
-        assert!(backoff.next(Some(Duration::from_secs(1)), now, &mut rng).is_none());
+        for asked in [Duration::from_secs(1), Duration::MAX] {
+            assert!(backoff.next(Some(asked), now, &mut rng).is_none());
+        }
         assert!(backoff.next(None, now + Duration::from_secs(2), &mut rng).is_none());
     }
 }

@@ -14,6 +14,9 @@ pub enum ScrapeError {
     /// An answer without counts.
     #[error("{0} from {1}")]
     Refused(StatusCode, Url),
+    /// A page of something else.
+    #[error("{0} has no counts of the service: is it the operators' port of an instance?")]
+    Foreign(Url),
     /// An instance was restarted, and its counts began at zero.
     #[error("{0} was restarted meanwhile")]
     Restarted(Url),
@@ -24,7 +27,7 @@ pub enum ScrapeError {
 pub(crate) struct Scraped {
     ops: Url,
     /// When its process began, as it says.
-    began: Option<String>,
+    began: String,
     counters: Counters,
 }
 
@@ -45,7 +48,9 @@ pub struct Counters {
 impl Counters {
     /// Reads `/metrics` of every instance.
     pub(crate) async fn scrape(http: &Client, ops: &[Url]) -> Result<Vec<Scraped>, ScrapeError> {
-        let read = async |url: &Url| Ok(Scraped::parse(url, &page(http, url).await?));
+        let read = async |url: &Url| {
+            Scraped::parse(url, &page(http, url).await?).ok_or_else(|| ScrapeError::Foreign(url.clone()))
+        };
         try_join_all(ops.iter().map(read)).await
     }
 
@@ -68,15 +73,17 @@ impl Counters {
 }
 
 impl Scraped {
-    fn parse(ops: &Url, page: &str) -> Self {
+    /// `None` if the page lacks what each instance counts from its beginning. Other counts may be missing: they are 0.
+    fn parse(ops: &Url, page: &str) -> Option<Self> {
         let counters = Counters {
             loads: sum(page, stockade::metrics::CACHE_LOADS),
             handoffs: sum(page, &format!("{}_count", stockade::metrics::LOCK_HANDOFF)),
             locks_lost: sum(page, stockade::metrics::LOCK_LOST),
             fence_rejected: sum(page, FENCE_REJECTED),
         };
-        let began = page.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
-        Self { ops: ops.clone(), began: began.map(str::to_owned), counters }
+        page.lines().any(|line| line.starts_with(FENCE_REJECTED)).then_some(())?;
+        let began = page.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "))?;
+        Some(Self { ops: ops.clone(), began: began.to_owned(), counters })
     }
 
     /// What the instance counted since `before`, unless its process is another.
@@ -126,8 +133,9 @@ mod tests {
                     stockade_cache_loads_total{cache=\"stock\",outcome=\"absent\"} 2\n\
                     stockade_cache_loads_total_other 7\n\
                     stockade_lock_handoff_seconds_count{lock=\"a } b\"} 3\n\
-                    inventory_fence_rejected_total 1 1700000000\n";
-        let read = Scraped::parse(&url(1), page);
+                    inventory_fence_rejected_total 1 1700000000\n\
+                    process_start_time_seconds 1763668800\n";
+        let read = Scraped::parse(&url(1), page).unwrap();
         assert_eq!(read.counters, Counters { loads: 42, handoffs: 3, locks_lost: 0, fence_rejected: 1 });
     }
 
@@ -139,7 +147,7 @@ mod tests {
     fn the_counts_of_a_fleet_end_with_the_restart_of_any_instance() {
         let instance = |port, began, refused| {
             let page = format!("process_start_time_seconds {began}\ninventory_fence_rejected_total {refused}\n");
-            Scraped::parse(&url(port), &page)
+            Scraped::parse(&url(port), &page).unwrap()
         };
         let before = [instance(1, 100, 5), instance(2, 100, 1)];
         let counted = Counters::between(&before, &[instance(1, 100, 5), instance(2, 100, 3)]);
@@ -149,8 +157,12 @@ mod tests {
             let refused = Counters::between(&before, &after).unwrap_err().to_string();
             assert!(refused.contains("127.0.0.1:2/ was restarted"), "{refused}");
         }
-        // From an instance that does not say when it began.
-        let fell = ["inventory_fence_rejected_total 1", ""].map(|page| [Scraped::parse(&url(1), page)]);
-        assert!(Counters::between(&fell[0], &fell[1]).is_err());
+    }
+
+    #[test]
+    fn a_page_of_another_program_counts_nothing() {
+        for page in ["", "process_start_time_seconds 1763668800\n", "inventory_fence_rejected_total 1\n"] {
+            assert_eq!(Scraped::parse(&url(1), page), None, "{page}");
+        }
     }
 }

@@ -63,10 +63,13 @@ impl Tally {
 
     /// Counts the answer to a read. An absent row is an answer; a refusal or a fault is not.
     pub(crate) fn read(&mut self, status: StatusCode, cache: CacheStatus, body: &[u8]) {
-        if !(status.is_success() || status == StatusCode::NOT_FOUND) {
-            self.read_failed(reason::of_answer(status, body));
+        if status.is_success() || status == StatusCode::NOT_FOUND {
+            return self.reads.count(cache);
         }
-        self.reads.count(cache);
+        self.read_failed(reason::of_answer(status, body));
+        if cache.source == Some(Source::Shed) {
+            self.reads.count(cache);
+        }
     }
 }
 
@@ -132,7 +135,8 @@ impl Reads {
     }
 
     pub(crate) fn hits(&self) -> u64 {
-        [Source::Local, Source::Redis, Source::Negative, Source::Stale].map(|source| self.from(source)).iter().sum()
+        let hits = [Source::Local, Source::Redis, Source::LocalOrRedis, Source::Negative, Source::Stale];
+        hits.map(|source| self.from(source)).iter().sum()
     }
 
     /// The reads whose source is known.
@@ -155,10 +159,13 @@ mod tests {
             one.read(StatusCode::OK, CacheStatus { source: Some(Source::Redis), degraded: false }, b"{}");
             let shed = br#"{"type":"/problems/load-shed"}"#;
             one.read(StatusCode::SERVICE_UNAVAILABLE, CacheStatus { source: Some(Source::Shed), degraded: true }, shed);
+            // Refused while a store was down, so nothing was loaded.
+            let refused = CacheStatus { source: Some(Source::Load), degraded: true };
+            one.read(StatusCode::SERVICE_UNAVAILABLE, refused, shed);
             all.add(&one);
         }
         assert_eq!((all.adjust.count(), all.retries), (2, 4));
-        assert_eq!(all.read_failures, BTreeMap::from([("load-shed".into(), 2)]));
+        assert_eq!(all.read_failures, BTreeMap::from([("load-shed".into(), 4)]));
         assert_eq!((all.reads.hits(), all.reads.known(), all.reads.degraded), (2, 4, 2));
         assert!((2_900..3_100).contains(&all.adjust.at(0.99).as_micros()), "{:?}", all.adjust.at(0.99));
     }

@@ -85,17 +85,18 @@ async fn adjust(
         let body = json!({"type": format!("/problems/{kind}"), "applied": applied, "retry_after_ms": 1});
         (status, Json(body)).into_response()
     };
+    let applied = Json(json!({"sku": sku, "quantity": 4, "version": 2, "fencing_token": 17}));
     match (sku.as_str(), earlier) {
         ("busy", 0) | ("lost, then busy", 1..) | ("busy for ever", _) => {
             problem(StatusCode::LOCKED, "lock-timeout", Some(false))
         }
         ("full", 0) => problem(StatusCode::TOO_MANY_REQUESTS, "queue-full", Some(false)),
         ("answer lost" | "lost, then busy", 0) => problem(StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", None),
-        ("answer lost", _) => ([("idempotent-replayed", "true")], "{}").into_response(),
+        ("answer lost", _) => ([("idempotent-replayed", "true")], applied).into_response(),
         ("sold out", _) => problem(StatusCode::CONFLICT, "insufficient-stock", Some(false)),
         ("no such", _) => problem(StatusCode::NOT_FOUND, "not-found", Some(false)),
         ("broken", _) => problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", None),
-        _ => "{}".into_response(),
+        _ => applied.into_response(),
     }
 }
 
@@ -163,7 +164,9 @@ async fn the_report_is_made_although_an_instance_is_gone_at_its_end() {
         let (mut socket, _) = listener.accept().await?;
         drop(listener);
         let _head = socket.read(&mut [0; 1024]).await?;
-        socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await
+        let page = "inventory_fence_rejected_total 0\nprocess_start_time_seconds 1763668800\n";
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", page.len());
+        socket.write_all((head + page).as_bytes()).await
     });
     let plan = Plan { ops: vec![ops], ..service.plan(&["ok"], 0) };
     let Replay { verdicts, report, .. } = replay(plan).await.unwrap();
