@@ -7,9 +7,9 @@ pub(crate) enum Answer {
     Reserved(Made),
     /// The reservation was made before.
     Known(Made),
-    /// The time of the sale is over. The counter still has its reservations, and this is none of them.
+    /// The sale takes no reservation any more, or its time is over. The counter still has its reservations, and this is none of them.
     Ended,
-    /// The sale takes no reservation any more, and the counter may have dropped those that it made.
+    /// The sale takes no reservation any more, and the counter has dropped or lost those that it made.
     Closed(SaleId),
     /// There is no counter, or none that can be used.
     Unsettled,

@@ -140,6 +140,12 @@ impl Counter {
         }
     }
 
+    pub(super) async fn generation(&self, sku: &Sku) -> Result<Option<i64>, LinkError> {
+        let mut command = cmd("HGET");
+        command.arg(Keys::of(sku).sale).arg("generation");
+        self.link.command(&command).await
+    }
+
     /// Units and customer of a reservation, as `UNITS:CUSTOMER`; `None` if the counter does not know the reservation.
     pub(super) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<String>, LinkError> {
         let mut command = cmd("HGET");

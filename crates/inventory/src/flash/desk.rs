@@ -224,6 +224,11 @@ impl Flash {
         self.0.counter.left(sale).await
     }
 
+    /// The generation of the counter of this SKU.
+    pub(crate) async fn generation(&self, sku: &Sku) -> Result<Option<i64>, LinkError> {
+        self.0.counter.generation(sku).await
+    }
+
     /// Units and customer of a reservation that was let in, as far as the counter knows.
     pub(crate) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<(i64, String)>, LinkError> {
         let content = self.0.counter.find(sku, reservation).await?;

@@ -2,18 +2,14 @@
 
 use std::{collections::HashMap, error::Error, time::Duration};
 
+use futures_util::{StreamExt, stream};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Sale, SaleId, Stage,
-    close::{CloseError, close},
-    consumer::Consumer,
-    reconcile,
-};
+use super::{Sale, SaleId, Stage, close::close, consumer::Consumer, reconcile};
 use crate::{app::App, console::chain, db, metrics, trouble::Trouble};
 
 /// How often Postgres is asked which sales there are.
@@ -28,8 +24,13 @@ const GATHER: Duration = Duration::from_millis(10);
 /// The longest pause while sales are open: entries of others may have to be claimed.
 const IDLE: Duration = Duration::from_millis(100);
 
+/// How many sales are tended at once: so many connections to Postgres the keeper takes.
+const AT_ONCE: usize = 4;
+
 /// The pause after a failure: of that sale only, so that the others go on.
 const TROUBLE: Duration = Duration::from_millis(250);
+
+type Failure = Box<dyn Error + Send + Sync>;
 
 /// Carries entries to Postgres, rebuilds counters and ends sales, until `stop`. A round that has begun is finished.
 pub(crate) async fn keep(app: App, stop: CancellationToken) {
@@ -48,7 +49,7 @@ pub(crate) async fn keep(app: App, stop: CancellationToken) {
         () = waiters => {}
     }
     for lane in keeper.lanes.values_mut() {
-        while lane.closing.join_next().await.is_some() {}
+        while lane.aside.join_next().await.is_some() {}
     }
 }
 
@@ -70,18 +71,18 @@ struct Lane {
     failed: Option<Instant>,
     /// Why it stands still.
     trouble: Trouble,
-    /// At most one task, which closes the sale. It may wait for the lock of the SKU and for the row of its stock, and
-    /// other sales go on meanwhile.
-    closing: JoinSet<Result<bool, CloseError>>,
+    /// At most one task, which checks the counter and makes it if need be, or closes the sale. Either may take long, and
+    /// all sales go on meanwhile. It returns false if there is more to do.
+    aside: JoinSet<Result<bool, Failure>>,
 }
 
 /// What a step for a sale has done.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Step {
     /// Entries were stored.
     stored: bool,
-    /// Its counter can't be used yet, or its end has to wait.
-    waits: bool,
+    /// How the task aside ended, if it did: false if the counter can't be used yet, or the end has to wait.
+    aside: Option<bool>,
 }
 
 /// How long to wait for the next round.
@@ -135,15 +136,25 @@ impl Keeper {
                 return Pause::Trouble;
             }
         }
-        let mut pause = Pause::UntilNudged;
-        for sale in std::mem::take(&mut self.sales) {
-            if self.tend(&sale).await {
-                pause = Pause::Short;
-            }
-            self.sales.push(sale);
+        let steps = self.tend().await;
+        if steps.iter().any(|step| step.aside == Some(false)) {
+            // The sales as they were read may be out of date.
+            self.looked = None;
         }
         self.show();
-        pause
+        if steps.iter().any(|step| step.stored) { Pause::Short } else { Pause::UntilNudged }
+    }
+
+    /// One step for each sale, for several at once.
+    async fn tend(&mut self) -> Vec<Step> {
+        for sale in &self.sales {
+            self.lanes.entry(sale.id).or_insert_with(|| Lane::new(sale, &self.name));
+        }
+        let (app, sales) = (&self.app, &self.sales);
+        let lanes = self.lanes.iter_mut();
+        let open = lanes.filter_map(|(id, lane)| Some((lane, sales.iter().find(|sale| sale.id == *id)?)));
+        let steps: Vec<_> = open.map(|(lane, sale)| lane.tend(app, sale)).collect();
+        stream::iter(steps).buffer_unordered(AT_ONCE).collect().await
     }
 
     /// Shows how many reservations wait.
@@ -161,79 +172,77 @@ impl Keeper {
         self.looked = Some(Instant::now());
         self.app.flash.remember(&self.sales);
         let sales = &self.sales;
-        self.lanes.retain(|id, lane| sales.iter().any(|sale| sale.id == *id) || lane.is_closing());
+        self.lanes.retain(|id, lane| sales.iter().any(|sale| sale.id == *id) || lane.is_busy());
         Ok(())
-    }
-
-    /// One step for one sale, unless it failed a moment ago. Returns whether there was something to do.
-    async fn tend(&mut self, sale: &Sale) -> bool {
-        let lane = self.lanes.entry(sale.id).or_insert_with(|| Lane::new(sale, &self.name));
-        if lane.failed.is_some_and(|last| last.elapsed() < TROUBLE) {
-            return false;
-        }
-        match lane.step(&self.app, sale).await {
-            Ok(step) => {
-                lane.failed = None;
-                if lane.trouble.end() {
-                    tracing::info!(sku = %sale.sku, "a flash sale goes on again");
-                }
-                if step.waits {
-                    // The sale as it was read may be out of date.
-                    self.looked = None;
-                    if step.stored {
-                        // Perhaps it waited for these.
-                        lane.checked = None;
-                    }
-                }
-                step.stored
-            }
-            Err(error) => {
-                lane.failed = Some(Instant::now());
-                if lane.trouble.is_news() {
-                    tracing::warn!(error = %chain(error.as_ref()), sku = %sale.sku, "a flash sale stands still");
-                }
-                lane.consumer.count(&self.app.flash).await;
-                false
-            }
-        }
     }
 }
 
 impl Lane {
     fn new(sale: &Sale, consumer: &str) -> Self {
         let consumer = Consumer::new(sale.sku.clone(), consumer);
-        Self { consumer, checked: None, failed: None, trouble: Trouble::default(), closing: JoinSet::new() }
+        Self { consumer, checked: None, failed: None, trouble: Trouble::default(), aside: JoinSet::new() }
     }
 
-    /// Whether the task that closes the sale still has something to do, such as invalidations after its COMMIT.
-    fn is_closing(&mut self) -> bool {
-        while self.closing.try_join_next().is_some() {}
-        !self.closing.is_empty()
+    /// Whether the task aside still has something to do, such as invalidations after the COMMIT that closes the sale.
+    fn is_busy(&mut self) -> bool {
+        while self.aside.try_join_next().is_some() {}
+        !self.aside.is_empty()
+    }
+
+    /// One step, unless the last one failed a moment ago.
+    async fn tend(&mut self, app: &App, sale: &Sale) -> Step {
+        if self.failed.is_some_and(|last| last.elapsed() < TROUBLE) {
+            return Step::default();
+        }
+        match self.step(app, sale).await {
+            Ok(step) => {
+                self.failed = None;
+                // It may be the task aside that fails each time.
+                if step.aside.is_some() && self.trouble.end() {
+                    tracing::info!(sku = %sale.sku, "a flash sale goes on again");
+                }
+                if step.aside == Some(false) && step.stored {
+                    // Perhaps it waited for these.
+                    self.checked = None;
+                }
+                step
+            }
+            Err(error) => {
+                self.failed = Some(Instant::now());
+                if self.trouble.is_news() {
+                    tracing::warn!(error = %chain(error.as_ref()), sku = %sale.sku, "a flash sale stands still");
+                }
+                self.consumer.count(&app.flash).await;
+                Step::default()
+            }
+        }
     }
 
     /// Stores what is in the stream and, from time to time, checks the counter or ends the sale.
-    async fn step(&mut self, app: &App, sale: &Sale) -> Result<Step, Box<dyn Error + Send + Sync>> {
-        let (flash, pg) = (&app.flash, &app.pg);
-        let finished = self.consumer.round(flash, pg).await?;
-        let closed = self.closing.try_join_next().transpose()?.transpose()?;
-        let mut is_done = closed.unwrap_or(true);
-        if closed.is_none() && self.checked.is_none_or(|last| last.elapsed() >= CHECK) {
+    async fn step(&mut self, app: &App, sale: &Sale) -> Result<Step, Failure> {
+        let stored = self.consumer.round(&app.flash, &app.pg).await? > 0;
+        let aside = self.aside.try_join_next().transpose()?.transpose()?;
+        let is_due = self.checked.is_none_or(|last| last.elapsed() >= CHECK);
+        if aside.is_none() && self.aside.is_empty() && is_due {
             self.checked = Some(Instant::now());
-            match sale.stage {
-                Stage::Open => is_done = reconcile::settle(flash, pg, sale).await?,
-                Stage::Closing if self.closing.is_empty() => self.begin_closing(app, sale),
-                Stage::Closing | Stage::Closed => {}
-            }
+            self.begin(app.clone(), sale.clone());
         }
-        Ok(Step { stored: finished > 0, waits: !is_done })
+        Ok(Step { stored, aside })
     }
 
-    fn begin_closing(&mut self, app: &App, sale: &Sale) {
-        let (app, sale) = (app.clone(), sale.clone());
-        self.closing.spawn(async move {
-            let closed = close(&app, &sale).await;
-            app.flash.nudge();
-            closed
-        });
+    fn begin(&mut self, app: App, sale: Sale) {
+        match sale.stage {
+            Stage::Open => {
+                self.aside.spawn(async move { Ok(reconcile::settle(&app.flash, &app.pg, &sale).await?) });
+            }
+            Stage::Closing => {
+                self.aside.spawn(async move {
+                    let closed = close(&app, &sale).await;
+                    app.flash.nudge();
+                    Ok(closed?)
+                });
+            }
+            Stage::Closed => {}
+        }
     }
 }

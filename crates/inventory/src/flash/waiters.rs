@@ -14,7 +14,7 @@ use crate::db::{self, flash_reservation::Decided};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How many reservations one query asks for.
-const BATCH: usize = 1000;
+const BATCH: usize = 1_000;
 
 /// Requests that wait until Postgres has their reservation.
 #[derive(Debug, Default)]
@@ -62,9 +62,10 @@ impl Waiters {
             let ids = self.ids();
             if ids.is_empty() {
                 self.came.notified().await;
-            } else {
-                let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-                match flash.answered(db::flash_reservation::known(pg, &ids)).await {
+            }
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            for some in ids.chunks(BATCH) {
+                match flash.answered(db::flash_reservation::known(pg, some)).await {
                     Ok(known) => known.iter().for_each(|(id, decided)| self.tell(id, *decided)),
                     Err(error) => tracing::debug!(%error, "reservations that are waited for are not known yet"),
                 }
@@ -80,6 +81,26 @@ impl Waiters {
             all.retain(|one| !one.told.is_closed());
             !all.is_empty()
         });
-        waiting.keys().take(BATCH).cloned().collect()
+        waiting.keys().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt, future::join_all};
+
+    use super::*;
+
+    #[test]
+    fn postgres_is_asked_for_all_that_are_waited_for() {
+        let waiters = Waiters::default();
+        let made: Vec<_> = (0..2 * BATCH).map(|number| Made { id: number.to_string(), generation: 1 }).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _entered = runtime.enter();
+        let mut waiting = join_all(made.iter().map(|made| waiters.wait(made, Duration::from_secs(60))));
+        assert!((&mut waiting).now_or_never().is_none());
+        assert_eq!(waiters.ids().len(), 2 * BATCH);
+        drop(waiting);
+        assert!(waiters.ids().is_empty());
     }
 }

@@ -165,11 +165,14 @@ async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) 
         tracing::warn!(error = %chain(&error), "nobody can say what became of a reservation that is repeated");
         ProblemType::OutcomeUnknown
     };
-    if is_known
-        && let Some(row) = db::flash_reservation::find(&app.pg, sku, id).await.map_err(unknown)?
-        && row.decided().stands(made.generation)
-    {
-        return if row.stored { created(sku, asked, id, "stored", true) } else { Err(ProblemType::SoldOut.into()) };
+    if is_known {
+        // A crowd that repeats its requests leaves connections to others, as in `look_back`.
+        let _place = app.flash.place().await;
+        if let Some(row) = db::flash_reservation::find(&app.pg, sku, id).await.map_err(unknown)?
+            && row.decided().stands(made.generation)
+        {
+            return if row.stored { created(sku, asked, id, "stored", true) } else { Err(ProblemType::SoldOut.into()) };
+        }
     }
     if !app.flash.is_durable() {
         return created(sku, asked, id, "pending", is_known);
@@ -205,6 +208,10 @@ async fn look_back(
             };
         }
     }
+    // Redis has lost the sale, and what it let in may be on its way to Postgres still.
+    if is_repeatable && sale.stage != Stage::Closed {
+        return Err(ProblemType::OutcomeUnknown.into());
+    }
     // The clock of this instance may be behind that of Redis.
     let is_over =
         closed == Some(sale.id) || sale.stage != Stage::Open || sale.ends_at <= time::OffsetDateTime::now_utc();
@@ -238,7 +245,15 @@ pub(super) async fn show(State(app): State<App>, sku: Sku, Id(id): Id) -> Result
     // Redis first: a reservation that Redis has no more, or never had, is in Postgres by then if it was ever made.
     let in_redis = app.flash.find(&sku, &id).await.map_err(|error| unread(&error));
     if let Some(row) = db::flash_reservation::find(&app.pg, &sku, &id).await? {
-        let state = if row.stored { "stored" } else { "rejected" };
+        let mut state = if row.stored { "stored" } else { "rejected" };
+        // An earlier counter let in what was rejected, and this one let it in again.
+        if !row.stored
+            && matches!(in_redis, Ok(Some(_)))
+            && let Some(generation) = app.flash.generation(&sku).await.map_err(|error| unread(&error))?
+            && !row.decided().stands(generation)
+        {
+            state = "pending";
+        }
         let shown = Shown { id: &id, sku: &sku, customer: &row.customer, quantity: row.quantity, state };
         return Ok((CachePolicy::no_store(), Json(shown)).into_response());
     }

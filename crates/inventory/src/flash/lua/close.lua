@@ -6,12 +6,15 @@
 local left = redis.call('XLEN', KEYS[4])
 local id = redis.call('HGET', KEYS[1], 'id')
 if not id or tonumber(id) <= tonumber(ARGV[1]) then
-  redis.call('HSET', KEYS[1], 'id', ARGV[1], 'state', 'closed')
+  -- First a command that needs no memory: after it a script may write in a server that has none left, which perhaps
+  -- this sale has filled.
   redis.call('HDEL', KEYS[1], 'nonce', 'since')
+  redis.call('HSET', KEYS[1], 'id', ARGV[1], 'state', 'closed')
   redis.call('EXPIRE', KEYS[1], 86400)
 end
 local over = ARGV[2] == 'over' and id == ARGV[1]
 if (left == 0 or over) and redis.call('HGET', KEYS[1], 'state') == 'closed' then
   redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
+  redis.call('HDEL', KEYS[1], 'run')
 end
 return left

@@ -13,7 +13,8 @@ local reservation = id .. '-' .. ARGV[2]
 local customer, quantity = ARGV[3], tonumber(ARGV[4])
 local known = redis.call('HGET', KEYS[3], reservation)
 if known then return {'known', reservation, sale[7] or '0', known} end
-if state == 'closed' then return {'closed'} end
+-- A counter that keeps the run of this server has all its reservations. One that was dropped, or lost, has none.
+if state == 'closed' then return {run == current_run() and 'ended' or 'closed'} end
 -- Another run may have lost what this counter was diminished by.
 if state ~= 'open' or run ~= current_run() then return {'unsettled'} end
 
@@ -24,8 +25,9 @@ local taken = tonumber(redis.call('HGET', KEYS[2], customer) or 0)
 if taken + quantity > tonumber(sale[5]) then return {'limit-reached'} end
 if redis.call('XLEN', KEYS[4]) >= tonumber(ARGV[5]) then return {'shed'} end
 
-redis.call('HINCRBY', KEYS[1], 'left', -quantity)
-redis.call('HINCRBY', KEYS[2], customer, quantity)
+-- As text: some servers write a number as `1e+08`, and then refuse it.
+redis.call('HINCRBY', KEYS[1], 'left', '-' .. ARGV[4])
+redis.call('HINCRBY', KEYS[2], customer, ARGV[4])
 redis.call('HSET', KEYS[3], reservation, ARGV[4] .. ':' .. customer)
 local entry = {'sale', id, 'generation', sale[7], 'id', reservation, 'customer', customer, 'quantity', ARGV[4]}
 if ARGV[6] ~= '' then

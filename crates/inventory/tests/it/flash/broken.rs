@@ -172,6 +172,48 @@ async fn what_was_accepted_is_stored_although_redis_has_no_memory_and_buyers_go_
 }
 
 #[tokio::test]
+async fn a_sale_that_has_filled_its_redis_is_closed_and_makes_room() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 50).await;
+    open(&instance, "A", 50, 50).await;
+    reserved(&instance, "ann", 1).await;
+    until_stored(&stage, 1).await;
+    // As many reservations would.
+    let filler = "x".repeat(4_000_000);
+    stage.redis.command(&["HSET", "inventory:flash:{A}:reservations", "others", &filler]).await.unwrap();
+    let memory = stage.redis.command(&["INFO", "memory"]).await.unwrap();
+    let used: u64 = memory.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap().parse().unwrap();
+    stage.redis.command(&["CONFIG", "SET", "maxmemory", &(used - 2_000_000).to_string()]).await.unwrap();
+    assert_eq!(reserve(&instance, "A", "bob", 1, None).await.problem(), "lock-store-unavailable");
+    until_closed(&instance).await;
+    assert_conserved(&stage).await;
+}
+
+#[tokio::test]
+async fn sales_whose_rows_are_held_do_not_hold_up_another() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("FLASH_DURABLE", "on")]).await;
+    for sku in ["A", "B", "C", "D"] {
+        instance.put(sku, 5).await;
+        open(&instance, sku, 5, 5).await;
+    }
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("select from flash_sale where sku <> 'D' for update").execute(&mut *held).await.unwrap();
+    let waiting = join_all(["A", "B", "C"].map(|sku| reserve(&instance, sku, "ann", 1, Some("key"))));
+    let other = async {
+        until("the consumers wait for the rows", async || blocked(&stage).await == 3).await;
+        for _ in 0..5 {
+            let stored = reserve(&instance, "D", "bob", 1, None).await;
+            assert_eq!(stored.status, StatusCode::CREATED, "{stored:?}");
+        }
+        held.rollback().await.unwrap();
+    };
+    let (_, ()) = join(waiting, other).await;
+    until_stored(&stage, 8).await;
+}
+
+#[tokio::test]
 async fn an_entry_that_can_not_be_removed_is_counted_once_as_what_became_of_it() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;

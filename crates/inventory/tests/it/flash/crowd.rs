@@ -3,7 +3,7 @@
 use futures_util::future::{join, join_all};
 use reqwest::StatusCode;
 
-use super::{assert_conserved, close, hold_sales, open, reserve, until_closed, until_open};
+use super::{assert_conserved, close, hold_sales, open, reserve, until_closed, until_open, until_stored};
 use crate::{
     stage::{Answer, Instance, Stage, until},
     support::blocked,
@@ -85,6 +85,36 @@ async fn many_who_repeat_their_requests_after_the_end_leave_connections_for_writ
     let (repeated, ()) = join(repeated, others).await;
     assert!(repeated.iter().all(|answer| answer.problem() == "sale-closed"), "{repeated:?}");
     assert_conserved(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_repeat_their_requests_during_a_sale_leave_connections_for_writes() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("DATABASE_MAX_CONNECTIONS", "8"), ("STATEMENT_TIMEOUT", "6s")]).await;
+    instance.put("A", 30).await;
+    open(&instance, "A", 30, 30).await;
+    let all = async || {
+        join_all((0..30).map(async |number| {
+            let key = format!("key-{number}");
+            reserve(&instance, "A", "ann", 1, Some(&key)).await
+        }))
+        .await
+    };
+    all().await;
+    until_stored(&stage, 30).await;
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("lock table flash_reservation in access exclusive mode").execute(&mut *held).await.unwrap();
+    let before = scripts(&stage).await;
+    let others = async {
+        until("all have asked Redis", async || scripts(&stage).await >= before + 30).await;
+        until("some wait for Postgres", async || blocked(&stage).await >= 4).await;
+        let written = instance.put("B", 1).await;
+        let waiting = blocked(&stage).await;
+        held.rollback().await.unwrap();
+        assert_eq!((written.status, waiting), (StatusCode::CREATED, 4), "{written:?}");
+    };
+    let (repeated, ()) = join(all(), others).await;
+    assert!(repeated.iter().all(|answer| answer.status == StatusCode::CREATED), "{repeated:?}");
 }
 
 /// How many scripts Redis has run.

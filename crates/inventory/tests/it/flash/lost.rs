@@ -5,11 +5,11 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::{assert_conserved, hold_sales, open, reserve, reserved, until_closed, until_open, until_stored};
+use super::{LIMIT, assert_conserved, hold_sales, open, reserve, reserved, until_closed, until_open, until_stored};
 use crate::{
     stage::Stage,
     stock_db::execute,
-    support::{alone, within},
+    support::{alone, blocked, within},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,8 +134,12 @@ async fn a_reservation_made_again_is_stored_although_that_of_a_lost_counter_is_r
 
     lost("before").await;
     within(Duration::from_secs(20), "rejected", async || rows(rejected).await == 1).await;
+    let held = hold_sales(&stage).await;
     let again = reserve(&eventual, "A", "ann", 1, Some("before")).await;
     assert_eq!(again.status, StatusCode::CREATED, "{again:?}");
+    let shown = eventual.get(again.headers["location"].to_str().unwrap()).await;
+    assert_eq!(shown.json()["state"], "pending", "it was let in again: {shown:?}");
+    held.rollback().await.unwrap();
     until_stored(&stage, 1).await;
     let repeated = reserve(&eventual, "A", "ann", 1, Some("before")).await;
     assert_eq!((repeated.status, repeated.json()["state"].as_str()), (StatusCode::CREATED, Some("stored")));
@@ -166,6 +170,28 @@ async fn a_reservation_made_again_is_stored_although_that_of_a_lost_counter_is_r
     assert_eq!(rows(rejected).await, 0);
     until_closed(&eventual).await;
     assert_eq!(eventual.get("/stock/A").await.json()["quantity"], 5);
+    assert_conserved(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_says_that_nothing_was_applied_while_a_consumer_holds_what_redis_has_lost() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 9).await;
+    open(&instance, "A", 9, 9).await;
+    let held = hold_sales(&stage).await;
+    assert_eq!(reserve(&instance, "A", "ann", 1, Some("key")).await.status, StatusCode::CREATED);
+    within(LIMIT, "the consumer waits for the row", async || blocked(&stage).await == 1).await;
+    stage.redis.command(&["FLUSHALL"]).await.unwrap();
+    let repeated = reserve(&instance, "A", "ann", 1, Some("key")).await;
+    assert_eq!((repeated.problem().as_str(), &repeated.json()["applied"]), ("outcome-unknown", &json!(null)));
+    held.rollback().await.unwrap();
+    within(LIMIT, "it is made", async || {
+        reserve(&instance, "A", "ann", 1, Some("key")).await.status == StatusCode::CREATED
+    })
+    .await;
+    until_stored(&stage, 1).await;
+    until_closed(&instance).await;
     assert_conserved(&stage).await;
 }
 
