@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use futures_util::StreamExt;
 use sqlx::{
-    AssertSqlSafe, Either, FromRow, PgConnection, PgExecutor, Postgres, Row as _, Transaction, postgres::PgRow,
+    AssertSqlSafe, Either, FromRow, PgConnection, PgExecutor, PgPool, Postgres, Row as _, Transaction, postgres::PgRow,
 };
 
 use super::{
@@ -124,7 +124,8 @@ fn writing_down(rows: &[New<'_>]) -> String {
     }
 }
 
-/// Locks rows of this cache that are older than `older_than` and not applied. Skips rows that another relay is
+/// Locks rows of this cache that are older than `older_than` and not applied, and were made after `since`, as [`lag`]
+/// returned it. Skips rows that another relay is
 /// applying, and refused rows whose pause is not over. If the server's clock was set back, rows and pauses from the
 /// time after the present are as good as old.
 ///
@@ -134,10 +135,11 @@ pub(super) async fn claim(
     connection: &mut PgConnection,
     cache: &'static str,
     older_than: Duration,
+    since: f64,
     limit: i64,
 ) -> Result<Vec<Row>, sqlx::Error> {
     const SQL: &str = "select id, cache, resource, intent from stockade.outbox
-        where applied_at is null and cache = $1
+        where applied_at is null and cache = $1 and created_at >= to_timestamp($5)
             and created_at not between clock_timestamp() - make_interval(secs => $2) and clock_timestamp()
             and (retry_at is null
                 or retry_at not between clock_timestamp() and clock_timestamp() + make_interval(secs => $4))
@@ -147,6 +149,7 @@ pub(super) async fn claim(
         .bind(older_than.as_secs_f64())
         .bind(limit)
         .bind(LONGEST_PAUSE.as_secs_f64())
+        .bind(since)
         .fetch_all(connection)
         .await
 }
@@ -267,4 +270,18 @@ pub(super) async fn lag(
                 and created_at >= to_timestamp($2) order by created_at desc limit 1)
         ) ends";
     sqlx::query_as(SQL).bind(caches).bind(since).fetch_one(executor).await
+}
+
+/// As [`lag`], of all rows. It may take longer than other statements.
+pub(super) async fn lag_of_all(
+    pool: &PgPool,
+    caches: &[&'static str],
+    limit: Duration,
+) -> Result<(f64, f64), sqlx::Error> {
+    const SQL: &str = "select set_config('statement_timeout', $1, true)";
+    let mut tx = pool.begin().await?;
+    sqlx::query(SQL).bind(limit.as_millis().to_string()).execute(&mut *tx).await?;
+    let found = lag(&mut *tx, caches, 0.0).await?;
+    tx.commit().await?;
+    Ok(found)
 }

@@ -24,6 +24,10 @@ const REMINDER: Duration = Duration::from_secs(60);
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
 /// How long one round applies kept rows again for one cache. Waiting rows get their turn then.
 const REPLAY_SHARE: Duration = Duration::from_secs(5);
+/// How long one round applies waiting rows of one cache.
+const APPLY_SHARE: Duration = Duration::from_secs(1);
+/// The limit of a look from the beginning of the outbox.
+const FULL_LOOK: Duration = Duration::from_secs(10);
 /// How often the relay looks for intents whose writer died.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// One in so many rounds deletes old rows, and looks for waiting ones from the beginning of the outbox.
@@ -45,6 +49,8 @@ pub(super) struct Worker {
     swept: Mutex<Option<Instant>>,
     /// [`ROUND_LIMIT`], and less in a test.
     pub(super) round_limit: Duration,
+    /// [`FULL_LOOK`], and less in a test.
+    pub(super) full_look: Duration,
     /// [`REPLAY_SHARE`], and less in a test.
     pub(super) replay_share: Duration,
 }
@@ -57,8 +63,8 @@ impl Worker {
         state.collect();
         let (refusals, gauges) = (Refusals::default(), Gauges::new());
         let (presence, swept) = (Presence::default(), Mutex::default());
-        let (round_limit, replay_share) = (ROUND_LIMIT, REPLAY_SHARE);
-        Self { pool, state, caches, names, refusals, gauges, presence, swept, round_limit, replay_share }
+        let (round_limit, full_look, replay_share) = (ROUND_LIMIT, FULL_LOOK, REPLAY_SHARE);
+        Self { pool, state, caches, names, refusals, gauges, presence, swept, round_limit, full_look, replay_share }
     }
 
     /// Works until it is stopped.
@@ -67,7 +73,8 @@ impl Worker {
         let mut rounds = 0_u32;
         // When it was logged that a round failed.
         let mut told: Option<Instant> = None;
-        let mut since = 0.0;
+        // The first round looks from the beginning.
+        let mut since = f64::INFINITY;
         // One for each cache.
         let mut vouching: Vec<_> = self.caches.iter().map(|_| None).collect();
         loop {
@@ -124,14 +131,11 @@ impl Worker {
             tracing::debug!(%error, "others may not know that a relay runs");
         }
         let marked = self.mark_flushed().await.map_err(RelayError::Sqlx);
-        if full {
-            *since = 0.0;
-        }
         let lag;
-        (lag, *since) = outbox::lag(&self.pool, &self.names, *since).await.map_err(RelayError::Sqlx)?;
+        (lag, *since) = self.lag(full, *since).await.map_err(RelayError::Sqlx)?;
         self.gauges.set(OUTBOX_LAG, None, lag);
         let waits = lag >= GRACE.as_secs_f64();
-        let applied = if waits { self.apply_pending().await } else { Ok(false) };
+        let applied = if waits { self.apply_pending(*since).await } else { Ok(false) };
         self.refusals.count(&self.pool, &self.names, waits, &self.gauges).await.map_err(RelayError::Sqlx)?;
         if full {
             self.delete_old().await.map_err(RelayError::Sqlx)?;
@@ -141,6 +145,20 @@ impl Worker {
         self.sweep().await;
         vouched.and(marked)?;
         applied
+    }
+
+    /// As [`outbox::lag`], from the beginning in a full round. During a transaction of hours such a look may take longer
+    /// than a statement may: then the round goes on with what is newer than `since`.
+    async fn lag(&self, full: bool, since: f64) -> Result<(f64, f64), sqlx::Error> {
+        if full {
+            match outbox::lag_of_all(&self.pool, &self.names, self.full_look).await {
+                Ok(found) => return Ok(found),
+                Err(error) => {
+                    tracing::debug!(%error, "rows whose transaction took longer than a minute are not looked for")
+                }
+            }
+        }
+        outbox::lag(&self.pool, &self.names, since).await
     }
 
     async fn delete_old(&self) -> Result<(), sqlx::Error> {
@@ -188,33 +206,51 @@ impl Worker {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Marks the rows that transactions of this process have applied themselves.
+    /// Marks the rows that transactions of this process have applied themselves. What the database refuses to mark is
+    /// marked in the next round.
+    ///
+    /// If the database is away or silent, the rows are forgotten, and a relay makes their invalidations again: another
+    /// server may take over that lacks the last commits, and gives their ids to other rows.
     pub(super) async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
-        let mut unmarked = Unmarked { state: &self.state, rows: self.state.take_flushed() };
-        while !unmarked.rows.is_empty() {
-            let batch = unmarked.rows.len().min(BATCH.into());
-            outbox::mark(&self.pool, &unmarked.rows[..batch]).await?;
-            unmarked.rows.drain(..batch);
+        let mut rows = self.state.take_flushed();
+        while !rows.is_empty() {
+            let batch = rows.len().min(BATCH.into());
+            let marked = outbox::mark(&self.pool, &rows[..batch]).await;
+            if let Err(error @ sqlx::Error::Database(_)) = marked {
+                self.state.flushed(&rows);
+                return Err(error);
+            }
+            marked?;
+            rows.drain(..batch);
         }
         Ok(())
     }
 
     /// Applies the waiting rows, one cache after the other: rows of a cache that is down take no place in the batch of
-    /// another. Returns whether more rows are waiting.
-    async fn apply_pending(&self) -> Result<bool, RelayError> {
-        let (mut more, mut failure) = (false, None);
+    /// another. Each cache has a share of the time, since a round that fails is followed by a pause for all of them.
+    /// Returns whether more rows are waiting.
+    async fn apply_pending(&self, since: f64) -> Result<bool, RelayError> {
+        let (mut waits, mut failure) = (false, None);
         for name in &self.names {
-            match self.apply_pending_of(name).await {
-                Ok(applied) => more |= applied,
-                Err(error) => failure = Some(error),
-            }
+            let began = Instant::now();
+            let more = loop {
+                match self.apply_pending_of(name, since).await {
+                    Ok(true) if began.elapsed() < APPLY_SHARE => {}
+                    Ok(more) => break more,
+                    Err(error) => {
+                        failure = Some(error);
+                        break false;
+                    }
+                }
+            };
+            waits |= more;
         }
-        failure.map_or(Ok(more), Err)
+        failure.map_or(Ok(waits), Err)
     }
 
-    async fn apply_pending_of(&self, name: &'static str) -> Result<bool, RelayError> {
+    async fn apply_pending_of(&self, name: &'static str, since: f64) -> Result<bool, RelayError> {
         let mut tx = self.pool.begin().await.map_err(RelayError::Sqlx)?;
-        let rows = outbox::claim(&mut tx, name, GRACE, BATCH.into()).await.map_err(RelayError::Sqlx)?;
+        let rows = outbox::claim(&mut tx, name, GRACE, since, BATCH.into()).await.map_err(RelayError::Sqlx)?;
         if !rows.is_empty() {
             let applied = apply(&self.caches, &rows).await;
             outbox::mark(&mut *tx, &applied.rows).await.map_err(RelayError::Sqlx)?;
@@ -227,18 +263,5 @@ impl Worker {
             applied.outage.map_or(Ok(()), Err)?;
         }
         Ok(!rows.is_empty())
-    }
-}
-
-/// Rows that this process has applied, while they are being marked. If that fails or is cut off, the next round marks
-/// them. Otherwise a relay would make these invalidations again, and the values would be loaded again.
-struct Unmarked<'a> {
-    state: &'a PoolState,
-    rows: Vec<i64>,
-}
-
-impl Drop for Unmarked<'_> {
-    fn drop(&mut self) {
-        self.state.flushed(&self.rows);
     }
 }

@@ -32,11 +32,14 @@ pub async fn claim_forced(pool: &PgPool, resource: impl AsRef<str> + Send, token
     // A long key has two texts: whole, as errors show it, and hashed, as the row has it.
     let text = resource.as_ref();
     let key = Key::encoded(Label::default(), text.to_owned());
-    let claimed: i64 = sqlx::query_scalar(FORCE_SQL)
-        .bind(key.as_ref().map_or(text, Key::as_str))
-        .bind(sql_token(token))
-        .fetch_one(pool)
-        .await
-        .map_err(claim_statement)?;
-    Ok(token_of(claimed))
+    let claim = async {
+        // At a higher level, which may be the default of the database, the row of a holder that commits meanwhile is
+        // refused.
+        let mut tx = pool.begin_with("begin isolation level read committed read write").await?;
+        let claim = sqlx::query_scalar(FORCE_SQL).bind(key.as_ref().map_or(text, Key::as_str)).bind(sql_token(token));
+        let claimed: i64 = claim.fetch_one(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(token_of(claimed))
+    };
+    claim.await.map_err(claim_statement)
 }

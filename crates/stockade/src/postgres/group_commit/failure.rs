@@ -28,6 +28,14 @@ impl<W: GroupWrite> Failure<W> {
         matches!(self, Self::Transaction(error) if of_all(error).is_some())
     }
 
+    /// The error once more, if there was no connection to the database.
+    pub(super) fn away(&self) -> Option<WriteError> {
+        match self {
+            Self::Transaction(error @ WriteError::Fence(FenceError::Sqlx(_))) => of_all(error),
+            _ => None,
+        }
+    }
+
     pub(super) fn into(self) -> W::Error {
         match self {
             Self::Write { error, .. } => error,

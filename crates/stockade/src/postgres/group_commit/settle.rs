@@ -1,6 +1,7 @@
 use std::{slice, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
+use parking_lot::Mutex;
 use sqlx::Connection;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
@@ -22,30 +23,53 @@ const TURN: Duration = Duration::from_secs(2);
 
 impl<W: GroupWrite> Shared<W> {
     /// Writes the changes of a group, and answers its callers. A change that waits for its row is settled by a task of
-    /// its own.
-    pub(super) async fn settle(self: &Arc<Self>, mut group: Vec<Waiting<W>>) {
+    /// its own. Returns the error if the database could not be reached.
+    pub(super) async fn settle(self: &Arc<Self>, mut group: Vec<Waiting<W>>) -> Option<WriteError> {
         group.sort_by(|((one, _), _), ((other, _), _)| order(one.key()).cmp(&order(other.key())));
         let (changes, callers): (Vec<_>, Vec<_>) = group.into_iter().filter_map(still_wanted).unzip();
         let failure = match self.attempt(&changes, &callers, Some(PATIENCE)).await {
-            Ok(written) => return self.answer(changes, callers, written),
+            Ok(written) => {
+                self.answer(changes, callers, written);
+                return None;
+            }
             Err(failure) => failure,
         };
         let is_one = changes.len() == 1;
         if failure.is_of_all() || is_one && !failure.found_a_row_held() {
-            return self.fail(callers, failure);
+            let away = failure.away();
+            self.fail(callers, failure);
+            return away;
         }
         let mut apart = changes.into_iter().zip(callers);
         if !is_one {
             self.tally.apart.count();
-            let alone = stream::iter(apart.map(|one| self.settle_alone(one)));
+            let away = Mutex::new(None);
+            let alone = stream::iter(apart.map(|one| self.settle_alone(one, &away)));
             alone.for_each_concurrent(APART, |settled| settled).await;
         } else if let Some(one) = apart.next() {
             self.pool.tasks.spawn(Arc::clone(self).settle_patiently(one, failure));
         }
+        None
     }
 
-    fn settle_alone(self: &Arc<Self>, one: Waiting<W>) -> BoxFuture<'_, ()> {
-        Box::pin(self.settle(vec![one]))
+    /// Makes a change of a group that was taken apart. Once the database could not be reached for one of these, the
+    /// others do not wait for it in turn: it has rolled back the group.
+    fn settle_alone<'a>(
+        self: &'a Arc<Self>,
+        one: Waiting<W>,
+        away: &'a Mutex<Option<Failure<W>>>,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let known = away.lock().as_ref().and_then(Failure::away);
+            match known {
+                Some(error) => self.fail(vec![one.1], error.into()),
+                None => {
+                    if let Some(error) = self.settle(vec![one]).await {
+                        *away.lock() = Some(error.into());
+                    }
+                }
+            }
+        })
     }
 
     /// Makes a change whose row somebody holds, and waits for the row as long as any transaction. Few do so at a time:

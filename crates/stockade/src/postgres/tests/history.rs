@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::postgres::{FenceError, SCHEMA_VERSION, outbox, registry::PoolState, relaying::Worker};
@@ -72,7 +73,7 @@ async fn rows_that_two_processes_mark_are_kept_once_and_those_of_one_that_died_a
     for dies in [true, false] {
         let ids = pending(&pool, numbered(10)).await;
         let mut relay = pool.begin().await.unwrap();
-        let claimed = outbox::claim(&mut relay, "stock", Duration::ZERO, 5).await.unwrap();
+        let claimed = outbox::claim(&mut relay, "stock", Duration::ZERO, 0.0, 5).await.unwrap();
         assert_eq!(claimed.len(), 5);
         let mut committer = JoinSet::new();
         committer.spawn({
@@ -172,7 +173,7 @@ async fn a_relay_reads_no_row_of_a_cache_that_nobody_relays() {
     sqlx::raw_sql("set local plan_cache_mode = force_generic_plan").execute(&mut *tx).await.unwrap();
     assert!(outbox::lag(&mut *tx, &["stock", "empty"], 0.0).await.unwrap().0 > 3_500.0);
     assert_eq!(outbox::lag(&mut *tx, &["empty"], 0.0).await.unwrap().0.to_bits(), 0);
-    assert_eq!(outbox::claim(&mut tx, "stock", Duration::ZERO, 5).await.unwrap().len(), 3);
+    assert_eq!(outbox::claim(&mut tx, "stock", Duration::ZERO, 0.0, 5).await.unwrap().len(), 3);
     assert!(outbox::waits(&mut *tx, "stock", i64::MAX).await.unwrap());
     assert_eq!(outbox::refused(&mut *tx, "stock").await.unwrap(), 0);
     let read: i64 = sqlx::query_scalar(READ).fetch_one(&mut *tx).await.unwrap();
@@ -215,6 +216,54 @@ async fn a_look_at_the_waiting_rows_passes_over_what_was_applied_during_a_backup
     outbox::mark(&mut *connection, &ids).await.unwrap();
     let (none, later) = outbox::lag(&mut *connection, &["stock"], since).await.unwrap();
     assert!(none.to_bits() == 0 && later > since, "{none} {later} {since}");
+}
+
+#[tokio::test]
+async fn a_look_from_the_beginning_that_takes_too_long_ends_no_round() {
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    let mut worker = Worker::new(pool.clone(), vec![cache]);
+    pending(&pool, numbered(1)).await;
+    // As if the look had to pass over what was applied during a backup.
+    const SLOW: &str = "alter table stockade.outbox rename to hidden;
+        create view stockade.outbox as select * from stockade.hidden
+            where current_setting('statement_timeout') <> '7ms' or pg_sleep(1) is not null";
+    sqlx::raw_sql(SLOW).execute(&pool).await.unwrap();
+    worker.full_look = Duration::from_millis(7);
+    let (stop, worker) = (CancellationToken::new(), Arc::new(worker));
+    let running = tokio::spawn(worker.run(stop.clone()));
+    until(async || recorder.seen() == ["stock:0"]).await;
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cache_that_is_down_slows_no_other() {
+    let (_server, pool) = database().await;
+    let (well, cache) = Recorder::new();
+    let down = Arc::new(Recorder { named: Some("other"), ..Recorder::default() });
+    down.down.store(true, Ordering::Release);
+    pending(&pool, numbered(10_000)).await;
+    const OTHER: &str = "insert into stockade.outbox (cache, resource, created_at)
+        values ('other', 'stock:a', clock_timestamp() - interval '5 s')";
+    sqlx::raw_sql(OTHER).execute(&pool).await.unwrap();
+    let relay = Relay::spawn(pool.clone(), [cache, Invalidator(Arc::clone(&down) as Arc<dyn Invalidate>)]);
+    until(async || well.seen().len() == 10_000).await;
+    assert!(down.refused.load(Ordering::Acquire) < 20, "a round takes more than one batch");
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+/// Another server may take over that gives their ids to other rows.
+#[tokio::test]
+async fn rows_are_not_marked_after_the_database_was_away() {
+    let (_server, pool) = database().await;
+    let (_recorder, cache) = Recorder::new();
+    let worker = Worker::new(pool.clone(), vec![cache]);
+    let state = PoolState::of(&pool);
+    state.flushed(&pending(&pool, numbered(3)).await);
+    pool.close().await;
+    assert!(matches!(worker.mark_flushed().await, Err(sqlx::Error::PoolClosed)));
+    assert!(state.take_flushed().is_empty());
 }
 
 #[tokio::test]

@@ -58,6 +58,8 @@ struct Recorder {
     falls_silent: bool,
     /// Whether it is strict, and refuses to trust any run.
     refuses_trust: bool,
+    /// Its name, if that is not `stock`.
+    named: Option<&'static str>,
     /// How long a process may serve dropped values to a holder of a lock.
     heard_within: Option<Duration>,
     /// How often its announcements were swept.
@@ -77,7 +79,7 @@ impl Recorder {
 
 impl Invalidate for Recorder {
     fn name(&self) -> &'static str {
-        "stock"
+        self.named.unwrap_or("stock")
     }
 
     fn heard_within(&self) -> Option<Duration> {

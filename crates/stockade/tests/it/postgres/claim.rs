@@ -256,6 +256,27 @@ async fn a_forced_claim_always_wins_and_ends_the_writes_of_the_holder_it_cut_off
 }
 
 #[tokio::test]
+async fn a_forced_claim_waits_for_the_holder_also_where_the_default_is_serializable() {
+    let (server, pool) = database().await;
+    sqlx::raw_sql("alter role all set default_transaction_isolation = 'serializable'").execute(&pool).await.unwrap();
+    let pool = super::pool(&server.url()).await;
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+    let tx = held.begin(&pool).await.unwrap();
+    let forced = locks.force_release("stock:a", Force::Now).await.unwrap();
+    let claimed = claim_forced(&pool, "stock:a", forced.token);
+    let commits = async {
+        const WAITS: &str = "select exists (select from pg_stat_activity where wait_event_type = 'Lock')";
+        until(async || sqlx::query_scalar(WAITS).fetch_one(&pool).await.unwrap()).await;
+        // The guard knows that its lock was forced, so the commit is made as one that was under way then.
+        let mut tx = tx;
+        sqlx::raw_sql("commit and chain").execute(&mut *tx).await.unwrap();
+    };
+    assert_eq!(tokio::join!(claimed, commits).0.unwrap(), forced.token);
+}
+
+#[tokio::test]
 async fn a_long_key_is_claimed_by_force_under_both_of_its_texts() {
     let (_server, pool) = database().await;
     let locks = Locks::memory();

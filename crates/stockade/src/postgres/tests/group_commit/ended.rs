@@ -2,13 +2,14 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use sqlx::postgres::PgPoolOptions;
 use tokio::time::timeout;
 
 use super::{
     super::database,
     world::{LONG, LOSES_ITS_TRANSACTION, World, patient},
 };
-use crate::postgres::{CommitError, FenceError, WriteError, group_commit::Limits};
+use crate::postgres::{CommitError, FenceError, Timeouts, WriteError, group_commit::Limits, options};
 
 #[tokio::test]
 async fn a_group_that_lost_its_transaction_is_not_made_again() {
@@ -52,6 +53,33 @@ async fn a_group_without_a_connection_fails_at_once() {
         assert!(matches!(error, WriteError::Fence(FenceError::Sqlx(sqlx::Error::PoolClosed))), "{error:?}");
     }
     world.stand(0, 0).await;
+}
+
+#[tokio::test]
+async fn a_group_under_way_does_not_wait_in_turn_for_a_database_that_has_gone() {
+    let (server, _) = database().await;
+    let options = options(server.url().parse().unwrap(), &Timeouts::default());
+    let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(1)).connect_with(options).await.unwrap();
+    let world = World::of(pool, LONG).await;
+    let busy = world.busy().await;
+    let mut group = Vec::new();
+    for number in 1..=40 {
+        let guard = world.lock(format!("many-{number}").leak()).await;
+        group.push((world.ask(&guard, 1), guard));
+    }
+    world.stand(40, 2).await;
+    world.take.gate.add_permits(2);
+    busy.end().await;
+    world.begun(3).await;
+    server.kill().await.unwrap();
+    world.open();
+    let answers = async {
+        for (answer, _guard) in group {
+            let error = answer.await.unwrap().unwrap_err();
+            assert_eq!(error.applied(), Some(false), "{error:?}");
+        }
+    };
+    timeout(Duration::from_secs(4), answers).await.expect("five turns take five seconds");
 }
 
 #[tokio::test]

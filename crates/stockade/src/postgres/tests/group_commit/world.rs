@@ -59,7 +59,7 @@ impl GroupWrite for Take {
             }
             let key = fence.key().as_str().to_owned();
             let (_, sku) = key.split_once(':').unwrap();
-            let sku = SKUS.into_iter().find(|known| *known == sku).unwrap();
+            let sku: &'static str = sku.to_owned().leak();
             let take = query_scalar(
                 "update stock set quantity = quantity - $2 where sku = $1 returning pg_current_xact_id()::text",
             );
@@ -92,7 +92,8 @@ impl World {
     pub(super) async fn of(pool: PgPool, limits: Limits) -> Self {
         sqlx::raw_sql(
             "create table stock (sku text primary key, quantity int not null check (quantity >= 0));
-             insert into stock select sku, 10 from unnest(array['a', 'b', 'c', 'd', 'e', 'f']) as known (sku)",
+             insert into stock select sku, 10 from unnest(array['a', 'b', 'c', 'd', 'e', 'f']) as known (sku);
+             insert into stock select 'many-' || n, 10 from generate_series(1, 40) n",
         )
         .execute(&pool)
         .await
@@ -181,7 +182,10 @@ impl World {
     }
 
     pub(super) async fn quantities(&self) -> Vec<i32> {
-        query_scalar("select quantity from stock order by sku").fetch_all(&self.pool).await.unwrap()
+        query_scalar("select quantity from stock where length(sku) = 1 order by sku")
+            .fetch_all(&self.pool)
+            .await
+            .unwrap()
     }
 }
 
