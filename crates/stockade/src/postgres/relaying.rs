@@ -126,7 +126,12 @@ impl Worker {
     }
 
     /// One round. Returns whether more rows are waiting. Dropping the future is harmless: its rows are unlocked.
-    async fn round(&self, full: bool, since: &mut f64, vouching: &mut [Option<Vouching>]) -> Result<bool, RelayError> {
+    pub(super) async fn round(
+        &self,
+        full: bool,
+        since: &mut f64,
+        vouching: &mut [Option<Vouching>],
+    ) -> Result<bool, RelayError> {
         if let Err(error) = self.presence.say(&self.pool, &self.names).await {
             tracing::debug!(%error, "others may not know that a relay runs");
         }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::postgres::{FenceError, SCHEMA_VERSION, outbox, registry::PoolState, relaying::Worker};
@@ -230,11 +229,11 @@ async fn a_look_from_the_beginning_that_takes_too_long_ends_no_round() {
             where current_setting('statement_timeout') <> '7ms' or pg_sleep(1) is not null";
     sqlx::raw_sql(SLOW).execute(&pool).await.unwrap();
     worker.full_look = Duration::from_millis(7);
-    let (stop, worker) = (CancellationToken::new(), Arc::new(worker));
-    let running = tokio::spawn(worker.run(stop.clone()));
-    until(async || recorder.seen() == ["stock:0"]).await;
-    stop.cancel();
-    running.await.unwrap();
+    let mut since = f64::INFINITY;
+    for full in [true, false] {
+        worker.round(full, &mut since, &mut [None]).await.unwrap();
+    }
+    assert_eq!(recorder.seen(), ["stock:0"]);
 }
 
 #[tokio::test]
