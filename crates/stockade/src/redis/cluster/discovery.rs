@@ -89,7 +89,8 @@ impl Discovery {
         self.shared.map.read().nodes()
     }
 
-    /// Why the servers can't be used, in words for people. `None` if a node answers, and also if none can be reached.
+    /// Why servers that are not known can't be used, in words for people. `None` if a node answers and knows the
+    /// addresses of all, and also if none can be reached.
     pub(crate) fn unfit(&self) -> Option<Arc<str>> {
         self.shared.unfit.lock().clone()
     }
@@ -161,7 +162,11 @@ impl Shared {
                     reasons.push(format!("{}: it knows no node that serves slots", place.addr()));
                 }
                 Ok(Some(view)) => {
-                    *self.unfit.lock() = None;
+                    let unfit = view.unfit();
+                    let known = std::mem::replace(&mut *self.unfit.lock(), unfit.clone());
+                    if let Some(reason) = unfit.filter(|reason| known.as_ref() != Some(reason)) {
+                        tracing::warn!(%cluster, %reason, "a part of the slots can't be reached");
+                    }
                     if let News::Back(away) = cluster.outage.connected() {
                         tracing::info!(%cluster, ?away, "a node of the cluster answers again");
                     }

@@ -14,6 +14,8 @@ pub(super) struct View {
     nodes: HashMap<String, Known>,
     /// First and last slot of each range, and the id of its primary.
     ranges: Vec<(u16, u16, String)>,
+    /// The ids of primaries that announce no host name, although clients are to use host names.
+    nameless: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +55,8 @@ impl View {
             if host != "?" {
                 let at = Node { host: host.into(), port: u16::try_from(*port).ok()? };
                 view.nodes.entry(id.to_owned()).or_default().at = Some(at);
+            } else if !view.nameless.iter().any(|known| known == id) {
+                view.nameless.push(id.to_owned());
             }
             view.ranges.push((u16::try_from(*first).ok()?, u16::try_from(*last).ok()?, id.to_owned()));
         }
@@ -62,6 +66,15 @@ impl View {
     /// Whether the node knows of no slot that is served: it has not joined the cluster, or has left it.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+
+    /// Why some slots can't be reached. `None` if each node that serves slots has an address.
+    pub(super) fn unfit(&self) -> Option<Arc<str>> {
+        if self.nameless.is_empty() {
+            return None;
+        }
+        let ids = self.nameless.join(", ");
+        Some(format!("these nodes announce no host name: {ids}; set cluster-announce-hostname on each").into())
     }
 
     fn owner(&self, slot: u16) -> Option<Owner> {

@@ -50,14 +50,15 @@ impl Dialer {
         }
     }
 
-    /// A seed that can't be reached, that is a replica or that is no node says nothing about the other seeds.
+    /// A seed that can't be reached, that is a replica, that is no node or that wants another password says nothing about
+    /// the other seeds.
     async fn check_seeds(&self, seeds: &[ConnectionInfo]) -> Result<(), HandshakeError> {
         let check = |seed| self.check_at(slice::from_ref(seed), self.open_at(seed, None, Place::default()));
         let (mut has_node, mut worst) = (false, HandshakeError::Timeout);
         for checked in join_all(seeds.iter().map(check)).await {
             match checked {
                 Ok(_) | Err(HandshakeError::NotPrimary { .. }) => has_node = true,
-                Err(error @ HandshakeError::Kind(_)) => worst = error,
+                Err(error @ (HandshakeError::Kind(_) | HandshakeError::Credentials)) => worst = error,
                 Err(error) if error.is_final() => return Err(error),
                 Err(_) if worst.is_final() => {}
                 Err(error) => worst = error,

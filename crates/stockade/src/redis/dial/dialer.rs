@@ -61,6 +61,11 @@ impl Dialer {
         }
     }
 
+    /// The primary that the sentinels named last, for people. `None` without sentinels.
+    pub(in crate::redis) fn primary(&self) -> Option<String> {
+        self.sentinels.as_ref()?.primary()
+    }
+
     /// Whether both lead to the same address of a single server, whatever the database.
     #[cfg(feature = "redlock")]
     pub(in crate::redis) fn is_same_place(&self, other: &Self) -> bool {

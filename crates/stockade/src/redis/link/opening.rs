@@ -86,7 +86,8 @@ async fn subscribe_sharded(
     let mut subscribed = Vec::with_capacity(channels.len());
     for (channel, reply) in channels.iter().zip(join_all(subscriptions).await) {
         match reply? {
-            Value::ServerError(error) if error.code() == "MOVED" => {}
+            // Nobody serves a slot that has no node, and the server serves others all the same.
+            Value::ServerError(error) if matches!(error.code(), "MOVED" | "CLUSTERDOWN") => {}
             Value::ServerError(error) => return Err(redis::RedisError::from(error).into()),
             _ => subscribed.push(channel.clone()),
         }

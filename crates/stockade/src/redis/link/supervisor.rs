@@ -162,7 +162,8 @@ async fn until_ended(shared: &Shared, connection: &Arc<Connection>) -> Ended {
         () = connection.wire.gather() => {}
         () = connection.wire.watch() => {}
         () = shared.redis.dialer().moved(&connection.place) => {
-            tracing::warn!(role = shared.role, server = %shared.redis.dialer(), "the sentinels made another server the primary");
+            let (server, primary) = (shared.redis.dialer(), shared.redis.dialer().primary());
+            tracing::warn!(role = shared.role, %server, primary, "the sentinels made another server the primary");
             connection.ended.cancel();
         }
         () = renamed(shared, connection) => {
@@ -206,20 +207,22 @@ async fn within_limit<T>(
 
 fn report(shared: &Shared, error: &HandshakeError) {
     let (role, server) = (shared.role, shared.redis.dialer());
+    let primary = server.primary();
     if !server.outage.failed(error.is_final()) {
-        tracing::debug!(role, %server, %error, "still no connection to Redis");
+        tracing::debug!(role, %server, primary, %error, "still no connection to Redis");
     } else if error.is_final() {
-        tracing::error!(role, %server, %error, "Redis can't be used until its configuration is changed");
+        tracing::error!(role, %server, primary, %error, "Redis can't be used until its configuration is changed");
     } else {
-        tracing::warn!(role, %server, %error, "can't connect to Redis; trying on");
+        tracing::warn!(role, %server, primary, %error, "can't connect to Redis; trying on");
     }
 }
 
 fn report_connected(shared: &Shared, up: &Up) {
     let (role, server, new_run) = (shared.role, shared.redis.dialer(), up.new_run);
+    let primary = server.primary();
     match server.outage.connected() {
-        News::First => tracing::info!(%server, "connected to Redis"),
-        News::Back(away) => tracing::info!(%server, new_run, ?away, "connected to Redis again"),
+        News::First => tracing::info!(%server, primary, "connected to Redis"),
+        News::Back(away) => tracing::info!(%server, primary, new_run, ?away, "connected to Redis again"),
         News::None => tracing::debug!(role, %server, new_run, "one more connection to Redis"),
     }
 }

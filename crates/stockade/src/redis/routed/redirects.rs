@@ -4,10 +4,13 @@ use rand::Rng;
 use tokio::time::sleep;
 
 use super::{link::RoutedLink, server::ServerState};
-use crate::{clock::Instant, redis::LinkError};
+use crate::{clock::Instant, redis::LinkError, resource::Bucket};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The longest pause while a connection is lost, or nodes don't agree: either takes moments.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause while a slot moves, which can take minutes: many attempts ask for keys of it.
+const LONGEST_MOVE: Duration = Duration::from_millis(500);
 
 /// How long a command looks for the server that can execute it.
 ///
@@ -51,33 +54,41 @@ impl Redirects {
         }
         // The first MOVED says where to go. A second one means that the nodes don't agree yet.
         if !has_moved || self.moves > 1 {
-            self.rest(left).await;
+            let longest = if has_moved { LONGEST_PAUSE } else { LONGEST_MOVE };
+            self.rest(left, longest).await;
         }
         true
     }
 
-    /// Whether to try again after a connection was lost, for a command that may be executed twice. A node that gives a
-    /// slot away makes all clients reconnect, whatever slot their commands were for. The connection comes back at once.
-    pub(crate) async fn reconnect<S: ServerState>(&mut self, link: &RoutedLink<S>, error: &LinkError) -> bool {
+    /// Whether to try again after a connection was lost, for a command in this bucket that was not executed or may be
+    /// executed twice. A node that gives a slot away makes all clients reconnect, whatever slot their commands were for.
+    /// The connection comes back at once.
+    pub(crate) async fn reconnect<S: ServerState>(
+        &mut self,
+        link: &RoutedLink<S>,
+        bucket: Bucket,
+        error: &LinkError,
+    ) -> bool {
         let left = self.reconnecting.remaining();
         self.has_lost |= matches!(error, LinkError::Lost);
         let gone = match error {
             LinkError::Lost | LinkError::Down => true,
-            // The commands lost with the connection opened the breaker. The next connection closes it.
-            LinkError::Open { .. } => self.has_lost,
+            // The commands lost with the connection opened the breaker, perhaps those of others: a node to which there
+            // is no connection yet has refused too many. The next connection closes it.
+            LinkError::Open { .. } => self.has_lost || link.of(bucket).is_some_and(|server| !server.link.is_up()),
             _ => false,
         };
         if !gone || !link.may_move() || left.is_zero() || link.is_retired() {
             return false;
         }
         link.suspect(error);
-        self.rest(left).await;
+        self.rest(left, LONGEST_PAUSE).await;
         true
     }
 
-    async fn rest(&mut self, most: Duration) {
-        let pause = self.pause.mul_f64(rand::rng().random_range(0.5..=1.0));
+    async fn rest(&mut self, most: Duration, longest: Duration) {
+        let pause = self.pause.min(longest).mul_f64(rand::rng().random_range(0.5..=1.0));
         sleep(pause.min(most)).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(longest);
     }
 }

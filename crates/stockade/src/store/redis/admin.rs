@@ -31,7 +31,7 @@ impl Inner {
     async fn call(
         &self,
         key: &Key,
-        script: &'static Script,
+        (script, is_repeatable): (&'static Script, bool),
         keys: Vec<String>,
         args: impl Fn(&Handing<'_>) -> Vec<Vec<u8>> + Send + Sync,
     ) -> Result<Value, LockError> {
@@ -45,7 +45,10 @@ impl Inner {
         loop {
             match call().await {
                 Ok(reply) => return Ok(reply),
-                Err(error) if redirects.follow(&self.shards, &error).await => {}
+                Err(error)
+                    if redirects.follow(&self.shards, &error).await
+                        || (is_repeatable || error.is_never_executed())
+                            && redirects.reconnect(&self.shards, key.bucket(), &error).await => {}
                 Err(error) => {
                     self.shards.suspect(&error);
                     return Err(self.explain(key, &error).await);
@@ -57,19 +60,19 @@ impl Inner {
     pub(super) async fn seed(&self, key: &Key, token: Token) -> Result<(), LockError> {
         self.floors.note(key, token.get());
         let floor = vec![self.keys.floor(key.bucket())];
-        self.call(key, &SEED, floor, |_| vec![token.to_string().into_bytes()]).await.map(drop)
+        self.call(key, (&SEED, true), floor, |_| vec![token.to_string().into_bytes()]).await.map(drop)
     }
 
     pub(super) async fn force(&self, key: &Key, force: Force) -> Result<Forced, LockError> {
         let args = |handing: &Handing<'_>| calls::force(force, handing);
-        let reply = self.call(key, &FORCE, self.keys.of(key), args).await?;
+        let reply = self.call(key, (&FORCE, false), self.keys.of(key), args).await?;
         let (holders, token) = replies::forced(&reply).map_err(|error| unavailable(&error))?;
         self.floors.note(key, token.get());
         Ok(Forced { holders, token })
     }
 
     pub(super) async fn inspect(&self, key: &Key) -> Result<Inspection, LockError> {
-        let reply = self.call(key, &INSPECT, self.keys.of(key), |_| Vec::new()).await?;
+        let reply = self.call(key, (&INSPECT, true), self.keys.of(key), |_| Vec::new()).await?;
         match replies::inspection(&reply) {
             Ok(inspection) => Ok(inspection),
             Err(error) => Err(self.explain(key, &error).await),

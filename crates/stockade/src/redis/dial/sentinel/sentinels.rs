@@ -31,6 +31,11 @@ impl Sentinels {
         Some(Self { places: sentinels.clone(), name: primary.clone(), known: watch::Sender::new(None) })
     }
 
+    /// The address of the latest known primary, for people.
+    pub(in crate::redis::dial) fn primary(&self) -> Option<String> {
+        self.known.borrow().as_ref().map(|known| format!("{}:{}", known.host, known.port))
+    }
+
     fn majority(&self) -> usize {
         self.places.len() / 2 + 1
     }

@@ -37,7 +37,7 @@ impl Waiter {
             Err(error @ LinkError::NoScript) => Answer::ScriptsLost(self.inner.unavailable(&self.attempt.key, &error)),
             Err(error)
                 if redirects.follow(&self.inner.shards, &error).await
-                    || redirects.reconnect(&self.inner.shards, &error).await =>
+                    || redirects.reconnect(&self.inner.shards, self.attempt.key.bucket(), &error).await =>
             {
                 Answer::Redirected
             }

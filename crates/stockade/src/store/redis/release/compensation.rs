@@ -19,6 +19,9 @@ use crate::{
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause after an error of which the server knows nothing: there is no connection, so another attempt costs
+/// the server nothing, and somebody may wait for the lock.
+const LONGEST_UNSENT: Duration = Duration::from_millis(500);
 
 impl Inner {
     /// Sends a RELEASE, which also cancels an attempt. It runs after all earlier commands of its connection. Returns
@@ -108,8 +111,9 @@ impl Inner {
                 Err(_) if sent.forgotten.remaining().is_zero() => return,
                 Err(error) => {
                     self.shards.suspect(&error);
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    let longest = if error.is_never_executed() { LONGEST_UNSENT } else { LONGEST_PAUSE };
+                    sleep(pause.min(longest)).await;
+                    pause = (pause * 2).min(longest);
                 }
             }
             let now = Instant::now();

@@ -1,5 +1,6 @@
 //! The store against a real cluster.
 
+mod bystanders;
 mod failover;
 mod handing_over;
 mod late;
