@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use stockade_testbed::{Fault, Proxy};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, World, connected, key, until_waiting, waiting, write};
+use super::{LIMIT, World, connected, key, until, until_waiting, waiting, write};
 use crate::{
     redis::{Redis, eventually},
     store::{Attempt, LockStore},
@@ -101,5 +101,27 @@ async fn two_believe_after_a_restart_without_data() {
     assert!(held.loss().is_none() && second.loss().is_none(), "then this limit is gone");
     store.release(&second).await.unwrap();
     proxy.set(Fault::None);
+    world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_was_given_back_during_an_outage_is_passed_on_soon_after_it() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let holder = connected(&Redis::connect(format!("redis://{}", proxy.addr())).await.unwrap()).await;
+    let other = world.store().await;
+    let key = key("given back");
+    let held = holder.acquire(Attempt { lease: Duration::from_secs(60), ..write(&key) }).await.unwrap();
+    let waiter = waiting(&other, write(&key));
+    until_waiting(&other, &key, 1).await;
+    proxy.set(Fault::Reset);
+    until("the connection is lost", || !holder.is_up()).await;
+    holder.release_detached(held);
+    // As long as the pauses between the attempts need to grow.
+    sleep(Duration::from_secs(7)).await;
+    proxy.set(Fault::None);
+    until("a connection", || holder.is_up()).await;
+    let next = timeout(Duration::from_secs(2), waiter).await.expect("at once").unwrap().unwrap();
+    other.release(&next).await.unwrap();
     world.end_behind(proxy).await;
 }
