@@ -9,8 +9,7 @@ use crate::{Result, error::Error};
 
 /// A private authority, and the certificates that it has signed for a server and for a client.
 ///
-/// They live in memory; a server that uses them writes them to its private folder
-/// ([`RedisServer::certificate_files`](crate::RedisServer::certificate_files)).
+/// They live in memory; a server that uses them writes its own, and `authority.crt`, to its private folder.
 #[derive(Clone)]
 pub struct Certificates {
     authority: String,
@@ -81,15 +80,9 @@ impl Certificates {
     }
 
     /// Names of files, and their contents.
-    pub(crate) fn files(&self) -> [(&'static str, &str); 5] {
-        use crate::tls::{AUTHORITY, CLIENT, CLIENT_KEY, SERVER, SERVER_KEY};
-        [
-            (AUTHORITY, &self.authority),
-            (SERVER, &self.server.certificate),
-            (SERVER_KEY, &self.server.key),
-            (CLIENT, &self.client.certificate),
-            (CLIENT_KEY, &self.client.key),
-        ]
+    pub(crate) fn files(&self) -> [(&'static str, &str); 3] {
+        use crate::tls::{AUTHORITY, SERVER, SERVER_KEY};
+        [(AUTHORITY, &self.authority), (SERVER, &self.server.certificate), (SERVER_KEY, &self.server.key)]
     }
 }
 

@@ -84,5 +84,4 @@ pub use redis_builder::RedisBuilder;
 pub use redis_cluster::{ClusterBuilder, RedisCluster};
 pub use redis_server::RedisServer;
 pub use sentinel_group::{SentinelBuilder, SentinelGroup};
-pub use tls::CertificateFiles;
 pub use watchdog::Watchdog;

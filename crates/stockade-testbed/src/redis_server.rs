@@ -14,7 +14,7 @@ use crate::{
     redis_builder::SENTINEL_FILE,
     resp,
     slot::Slot,
-    tls::{self, CertificateFiles},
+    tls,
     until::{self, until},
 };
 
@@ -119,12 +119,6 @@ impl RedisServer {
 
     pub(crate) fn has_tls(&self) -> bool {
         self.settings.tls.is_some()
-    }
-
-    /// The certificates that clients need, as files; `None` without TLS.
-    #[must_use]
-    pub fn certificate_files(&self) -> Option<CertificateFiles> {
-        self.has_tls().then(|| CertificateFiles::of(self.folder.path()))
     }
 
     /// `redis://127.0.0.1:PORT`, with `:PASSWORD@` where there is one, `rediss` where it speaks TLS.

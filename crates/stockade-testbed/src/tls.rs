@@ -8,8 +8,6 @@ use std::{
 pub(crate) const AUTHORITY: &str = "authority.crt";
 pub(crate) const SERVER: &str = "server.crt";
 pub(crate) const SERVER_KEY: &str = "server.key";
-pub(crate) const CLIENT: &str = "client.crt";
-pub(crate) const CLIENT_KEY: &str = "client.key";
 
 /// The settings of a server with TLS.
 #[derive(Clone)]
@@ -52,26 +50,4 @@ impl Tls {
 /// The socket on which the testbed reaches a server that speaks only TLS. It needs no certificate.
 pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join("redis.sock")
-}
-
-/// The files that clients of a server with TLS need. They are gone with the server.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct CertificateFiles {
-    /// The authority's certificate, which clients have to trust.
-    pub authority: PathBuf,
-    /// A client's certificate.
-    pub client_certificate: PathBuf,
-    /// The key of the client's certificate.
-    pub client_key: PathBuf,
-}
-
-impl CertificateFiles {
-    pub(crate) fn of(folder: &Path) -> Self {
-        Self {
-            authority: folder.join(AUTHORITY),
-            client_certificate: folder.join(CLIENT),
-            client_key: folder.join(CLIENT_KEY),
-        }
-    }
 }

@@ -170,8 +170,8 @@ async fn locks_and_cache_may_be_behind_sentinels_or_tls() {
     assert_eq!(instance.put("A", 1).await.status, 201);
     let certificates = stockade_testbed::Certificates::new().unwrap();
     let secure = stockade_testbed::RedisServer::builder().tls(&certificates).start().await.unwrap();
-    let files = secure.certificate_files().unwrap();
-    let variables = [("REDIS_URL", secure.url()), ("SSL_CERT_FILE", files.authority.display().to_string())];
+    let authority = secure.folder().join("authority.crt");
+    let variables = [("REDIS_URL", secure.url()), ("SSL_CERT_FILE", authority.display().to_string())];
     let instance = stage.serve(&variables.each_ref().map(|(name, value)| (*name, value.as_str()))).await;
     assert_eq!(instance.put("B", 1).await.status, 201);
     // If a handshake took longer than the time-out, the server would count as down and the instance would wait for it.
