@@ -204,16 +204,8 @@ pub(crate) fn announce_times(name: &'static str, tags: &[Tag]) {
     let _ = ::metrics::histogram!(name, labels(tags));
 }
 
-pub(crate) fn observe(name: &'static str, tags: &[Tag], value: Duration) {
-    ::metrics::histogram!(name, labels(tags)).record(value.as_secs_f64());
-}
-
 pub(crate) fn gauge(name: &'static str, tags: &[Tag], value: f64) {
     ::metrics::gauge!(name, labels(tags)).set(value);
-}
-
-pub(crate) fn gauge_add(name: &'static str, tags: &[Tag], delta: f64) {
-    ::metrics::gauge!(name, labels(tags)).increment(delta);
 }
 
 fn labels(tags: &[Tag]) -> Vec<::metrics::Label> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::metrics::CACHE_TX_READS;
 use crate::{
     cache::{CacheError, Lookup, Source},
-    metrics::{self, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, CACHE_REQUESTS, Counter, tag},
+    metrics::{self, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, CACHE_REQUESTS, Counter, Gauge, tag},
 };
 
 /// How one read ended: a label of `stockade_cache_requests_total`.
@@ -175,7 +175,7 @@ impl LoadCounters {
 
     pub(super) fn begin(&self, cache: &'static str) -> Running<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        metrics::gauge_add(CACHE_LOADS_IN_FLIGHT, &[tag("cache", cache)], 1.0);
+        Gauge::of(CACHE_LOADS_IN_FLIGHT, &[tag("cache", cache)]).add(1.0);
         Running { counters: self, cache }
     }
 }
@@ -190,7 +190,7 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
-        metrics::gauge_add(CACHE_LOADS_IN_FLIGHT, &[tag("cache", self.cache)], -1.0);
+        Gauge::of(CACHE_LOADS_IN_FLIGHT, &[tag("cache", self.cache)]).add(-1.0);
     }
 }
 

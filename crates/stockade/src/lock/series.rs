@@ -51,7 +51,7 @@ impl Series {
     }
 
     pub(super) fn handed_off(&self, after: Duration) {
-        metrics::observe(metrics::LOCK_HANDOFF, &[("lock", self.label.clone())], after);
+        Times::of(metrics::LOCK_HANDOFF, &[("lock", self.label.clone())]).observe(after);
     }
 
     /// Counts an attempt that ended. Most attempts end well.

@@ -19,7 +19,7 @@ use crate::{
     },
     chain::Chain,
     clock::Instant,
-    metrics::{self, CACHE_LOAD, tag},
+    metrics::{CACHE_LOAD, Times, tag},
     resource::{Key, Resource},
     spans,
 };
@@ -165,7 +165,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             Err(CacheError::ShuttingDown) => LoadEnd::Cancelled,
             Err(_) => LoadEnd::Error,
         });
-        metrics::observe(CACHE_LOAD, &[tag("cache", self.name)], took);
+        Times::of(CACHE_LOAD, &[tag("cache", self.name)]).observe(took);
         self.report(ended.as_ref().err(), names, admission);
         Ok(Load { loaded: ended?, took, mark })
     }

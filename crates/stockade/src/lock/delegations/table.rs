@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     lock::renewal::Renewals,
-    metrics,
+    metrics::{self, Gauge, Times},
     resource::Key,
     store::{Attempt, LockError, LockStore, Ownership, Recall},
 };
@@ -204,7 +204,7 @@ impl Delegations {
     pub(super) fn granted(&self, joined: &Arc<Joined>, ownership: Arc<Ownership>) -> Arc<Delegation> {
         let (key, readers) = (ownership.key.clone(), Arc::clone(&joined.readers));
         if let Some(handed_off) = ownership.handed_off {
-            metrics::observe(metrics::LOCK_HANDOFF, &[("lock", key.label().clone())], handed_off);
+            Times::of(metrics::LOCK_HANDOFF, &[("lock", key.label().clone())]).observe(handed_off);
         }
         let delegation = Arc::new(Delegation::new(&self.store, &self.renewals, ownership, readers));
         let mut shard = self.shard(&key);
@@ -219,7 +219,7 @@ impl Delegations {
         } else if let Slot::Occupied(mut entry) = shard.entry(key)
             && matches!(entry.get(), Entry::Asked(asked, _) if Arc::ptr_eq(asked, joined))
         {
-            metrics::gauge_add(metrics::LOCK_DELEGATIONS, &[("lock", entry.key().label().clone())], 1.0);
+            Gauge::of(metrics::LOCK_DELEGATIONS, &[("lock", entry.key().label().clone())]).add(1.0);
             entry.insert(Entry::Granted(Arc::clone(&delegation)));
         }
         drop(shard);
@@ -250,7 +250,7 @@ impl Delegations {
             self.policy.recalled(key, delegation.readers.entered());
         }
         let lock = || ("lock", key.label().clone());
-        metrics::gauge_add(metrics::LOCK_DELEGATIONS, &[lock()], -1.0);
+        Gauge::of(metrics::LOCK_DELEGATIONS, &[lock()]).add(-1.0);
         if let Some(reason) = reason.label() {
             metrics::count(metrics::LOCK_DELEGATION_RECALLS, &[lock(), metrics::tag("reason", reason)]);
         }

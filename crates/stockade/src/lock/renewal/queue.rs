@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    metrics,
+    metrics::{LOCK_RENEWAL_LAG, Times},
     store::{LockStore, LossReason, Ownership},
 };
 
@@ -118,7 +118,7 @@ impl RenewalQueue {
                 // Observed of a lock that is lost by now, too: it may be lost because its renewal came too late.
                 let planned = entry.renew_at.take_if(|renew_at| *renew_at <= now + TOGETHER);
                 if let Some(planned) = planned {
-                    metrics::observe(metrics::LOCK_RENEWAL_LAG, &[], now.since(planned));
+                    Times::of(LOCK_RENEWAL_LAG, &[]).observe(now.since(planned));
                 }
                 let held_too_long = entry.ends_at.is_some_and(|end| now >= end);
                 if held_too_long || entry.ownership.loss().is_some() {
