@@ -21,12 +21,12 @@ pub(crate) enum Answer {
     Retry { after: Option<Duration>, untouched: bool },
 }
 
-/// The members of a problem document that decide about a retry.
+/// The members of a problem document that decide about a retry, and name its reason.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Problem {
+pub(super) struct Problem {
     #[serde(rename = "type")]
-    kind: String,
+    pub(super) kind: String,
     applied: Option<bool>,
     retry_after_ms: Option<u64>,
 }

@@ -1,7 +1,8 @@
 use std::borrow::Cow;
 
 use reqwest::StatusCode;
-use serde::Deserialize;
+
+use super::answer::Problem;
 
 /// Why a request was not answered as it should be, for the report: the type of a problem, a status, or how the
 /// connection failed.
@@ -10,15 +11,10 @@ pub(crate) type Reason = Cow<'static, str>;
 /// The longest type of a problem that is taken over.
 const LONGEST: usize = 40;
 
-#[derive(Deserialize)]
-struct Problem {
-    r#type: String,
-}
-
 /// The reason of an answer.
 pub(crate) fn of_answer(status: StatusCode, body: &[u8]) -> Reason {
-    let problem = serde_json::from_slice(body).ok().map(|Problem { r#type }| r#type);
-    let name = problem.as_deref().and_then(|problem| problem.strip_prefix("/problems/"));
+    let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
+    let name = problem.kind.strip_prefix("/problems/");
     // An answer may come from any program, so it may not write control characters to the terminal.
     let name = name.filter(|name| name.len() <= LONGEST && name.bytes().all(|b| b == b'-' || b.is_ascii_lowercase()));
     name.map_or_else(|| format!("status {}", status.as_u16()), str::to_owned).into()

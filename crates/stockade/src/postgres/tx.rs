@@ -9,7 +9,7 @@ use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use super::{CommitError, FenceError, begin, invalidations::Invalidations, registry::PoolState};
 use crate::{
     Fence, Resource,
-    cache::{Bloom, Cache, Invalidator},
+    cache::{Bloom, Cache},
     resource::Key,
 };
 
@@ -89,7 +89,7 @@ impl Tx {
         K: Resource,
     {
         match cache.key(key) {
-            Ok(key) => self.invalidate_key(cache.invalidator(), key),
+            Ok(key) => self.invalidations.add_key(cache.invalidator(), key),
             Err(error) => self.refuse(CommitError::Key(error)),
         }
     }
@@ -144,10 +144,6 @@ impl Tx {
             Ok(key) => self.ids.push((filter.clone(), key)),
             Err(error) => self.refuse(CommitError::Key(error)),
         }
-    }
-
-    pub(super) fn invalidate_key(&mut self, cache: Invalidator, key: Key) {
-        self.invalidations.add_key(cache, key);
     }
 
     /// Rolls back, and waits for the database to confirm it. Dropping the transaction does the same in the background.

@@ -194,8 +194,8 @@ async fn until(condition: impl AsyncFn() -> bool) {
 async fn commit(pool: &PgPool, cache: &Invalidator, sku: &'static str) {
     let held = Locks::memory().write(&Sku(sku)).acquire().await.unwrap();
     let mut tx = Tx::unfenced(pool).await.unwrap();
-    tx.invalidate_key(cache.clone(), Key::of(&Sku(sku)).unwrap());
-    tx.invalidate_key(cache.clone(), Key::of(&Sku(sku)).unwrap());
+    tx.invalidations.add_key(cache.clone(), Key::of(&Sku(sku)).unwrap());
+    tx.invalidations.add_key(cache.clone(), Key::of(&Sku(sku)).unwrap());
     tx.commit().await.unwrap();
     drop(held);
 }
@@ -224,13 +224,13 @@ async fn a_rollback_leaves_no_row_and_no_invalidation() {
     let (recorder, cache) = Recorder::new();
     for explicit in [true, false] {
         let mut tx = Tx::unfenced(&pool).await.unwrap();
-        tx.invalidate_key(cache.clone(), Key::of(&Sku("a")).unwrap());
+        tx.invalidations.add_key(cache.clone(), Key::of(&Sku("a")).unwrap());
         if explicit {
             tx.rollback().await.unwrap();
         }
     }
     let mut tx = Tx::unfenced(&pool).await.unwrap();
-    tx.invalidate_key(cache.clone(), Key::of(&Sku("a")).unwrap());
+    tx.invalidations.add_key(cache.clone(), Key::of(&Sku("a")).unwrap());
     let _ = sqlx::query("select 1 / 0").execute(&mut *tx).await;
     assert!(matches!(tx.commit().await, Err(CommitError::NotApplied(_))));
 

@@ -65,7 +65,7 @@ impl GroupWrite for Take {
             );
             let id = take.bind(sku).bind(units).fetch_one(&mut **tx).await?;
             tx.invalidate(&self.stocks, &Sku(sku));
-            tx.invalidate_key(self.slow.clone(), fence.key().clone());
+            tx.invalidations.add_key(self.slow.clone(), fence.key().clone());
             answers.extend((*units != NO_ANSWER).then_some(id));
         }
         Ok(answers)
