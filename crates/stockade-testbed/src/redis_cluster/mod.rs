@@ -33,7 +33,7 @@ const PRIMARIES: u16 = 3;
 /// use stockade_testbed::RedisCluster;
 ///
 /// let cluster = RedisCluster::start().await?;
-/// let slot = cluster.slot_of("{stock}:1").await?;
+/// let slot = 3_902; // of the key "{stock}:1"
 /// let new = cluster.failover(slot).await?; // kills the primary
 /// let to = cluster.primary_of((slot + 8_192) % 16_384).await?;
 /// cluster.begin_migration(slot, to).await?;
@@ -77,17 +77,6 @@ impl RedisCluster {
     #[must_use]
     pub fn nodes(&self) -> &[RedisServer] {
         &self.nodes
-    }
-
-    /// The slot of a key.
-    ///
-    /// # Errors
-    ///
-    /// When no node runs and answers.
-    pub async fn slot_of(&self, key: &str) -> Result<u16> {
-        let node = self.running().next().ok_or(Error::NotRunning("every node of the cluster"))?;
-        let slot = node.command(&["CLUSTER", "KEYSLOT", key]).await?;
-        slot.parse().map_err(|_| Error::Refused { server: "Redis", text: format!("{slot:?} is no slot") })
     }
 
     /// The node that serves the slot: of those that answer within 1 s and claim the slot, the one with the newest

@@ -1,6 +1,6 @@
 use stockade_testbed::{Error, RedisCluster};
 
-use crate::support::is_alive;
+use crate::support::{is_alive, slot_of};
 
 const KEY: &str = "{stock}:1";
 
@@ -26,7 +26,7 @@ async fn a_cluster_starts_with_every_slot_served_and_every_primary_replicated() 
     {
         assert_eq!(cluster.primary_of(slot).await.unwrap(), primary, "slot {slot}");
     }
-    let primary = cluster.primary_of(cluster.slot_of(KEY).await.unwrap()).await.unwrap();
+    let primary = cluster.primary_of(slot_of(&cluster, KEY).await).await.unwrap();
     primary.command(&["SET", KEY, "value"]).await.unwrap();
     assert_eq!(primary.command(&["WAIT", "1", "5000"]).await.unwrap(), "1");
     let replica = cluster.replica_of(primary).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_cluster_starts_with_every_slot_served_and_every_primary_replicated() 
 #[tokio::test]
 async fn a_killed_primary_of_a_cluster_is_replaced_and_comes_back_as_a_replica() {
     let cluster = RedisCluster::start().await.unwrap();
-    let slot = cluster.slot_of(KEY).await.unwrap();
+    let slot = slot_of(&cluster, KEY).await;
     let old = cluster.primary_of(slot).await.unwrap();
     old.command(&["SET", KEY, "value"]).await.unwrap();
     assert_eq!(old.command(&["WAIT", "1", "5000"]).await.unwrap(), "1");
@@ -60,7 +60,7 @@ async fn a_killed_primary_of_a_cluster_is_replaced_and_comes_back_as_a_replica()
 #[tokio::test]
 async fn a_slot_moves_with_its_keys_and_clients_are_told_where_to_ask_meanwhile() {
     let cluster = RedisCluster::builder().without_replicas().start().await.unwrap();
-    let slot = cluster.slot_of(KEY).await.unwrap();
+    let slot = slot_of(&cluster, KEY).await;
     let from = cluster.primary_of(slot).await.unwrap();
     let to = cluster.nodes().iter().find(|node| *node != from).unwrap();
     for index in 0..250 {

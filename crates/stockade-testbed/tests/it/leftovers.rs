@@ -7,6 +7,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::support::slot_of;
+
 /// A client that has sent `command` and stays connected.
 async fn client(server: &RedisServer, command: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.addr()).await.unwrap();
@@ -84,11 +86,11 @@ async fn a_cluster_is_searched_on_every_node() {
     let cluster = RedisCluster::start().await.unwrap();
     assert_eq!(cluster.leftovers().await.unwrap(), Leftovers::default());
     for key in ["{a}1", "{b}1", "{c}1"] {
-        let primary = cluster.primary_of(cluster.slot_of(key).await.unwrap()).await.unwrap();
+        let primary = cluster.primary_of(slot_of(&cluster, key).await).await.unwrap();
         primary.command(&["SET", key, "value"]).await.unwrap();
         assert_eq!(primary.command(&["WAIT", "1", "5000"]).await.unwrap(), "1");
     }
-    let primary = cluster.primary_of(cluster.slot_of("{a}").await.unwrap()).await.unwrap();
+    let primary = cluster.primary_of(slot_of(&cluster, "{a}").await).await.unwrap();
     let _inbox = client(primary, "SSUBSCRIBE {a}inbox").await;
     let _named = client(&cluster.nodes()[5], "CLIENT SETNAME stockade:lock").await;
     let mut left = cluster.leftovers().await.unwrap();

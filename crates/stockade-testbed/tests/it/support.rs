@@ -1,7 +1,8 @@
-//! Waiting for conditions, and looking at processes.
+//! Waiting for conditions, slots of keys, and looking at processes.
 
 use std::{fs, time::Duration};
 
+use stockade_testbed::RedisCluster;
 use tokio::time::{Instant, sleep};
 
 /// Waits until the condition holds; only a failing test reaches the limit.
@@ -11,6 +12,11 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
         assert!(Instant::now() < deadline, "not within 20 s: {what}");
         sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// The slot of a key.
+pub(crate) async fn slot_of(cluster: &RedisCluster, key: &str) -> u16 {
+    cluster.nodes()[0].command(&["CLUSTER", "KEYSLOT", key]).await.unwrap().parse().unwrap()
 }
 
 /// State and parent of a process.

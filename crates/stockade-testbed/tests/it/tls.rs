@@ -14,6 +14,8 @@ use tokio_rustls::{
     },
 };
 
+use crate::support::slot_of;
+
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Asks the server for a PONG, as a client that trusts one authority.
@@ -112,7 +114,7 @@ async fn a_cluster_with_mutual_tls_fails_over_moves_slots_and_speaks_nothing_els
         assert!(ping(node, &certificates, None).await.is_err());
         ping(node, &certificates, Some(&certificates)).await.unwrap();
     }
-    let slot = cluster.slot_of(KEY).await.unwrap();
+    let slot = slot_of(&cluster, KEY).await;
     let old = cluster.primary_of(slot).await.unwrap();
     old.command(&["SET", KEY, "value"]).await.unwrap();
     assert_eq!(old.command(&["WAIT", "1", "5000"]).await.unwrap(), "1");
