@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    child::Part,
+    child,
     contender::Failure,
     goals,
     page::Page,
@@ -51,9 +51,9 @@ pub(crate) async fn figures(server: &RedisServer) -> Result<Figures, Failure> {
 async fn measured(server: &RedisServer, kind: &str) -> Result<Vec<f64>, Failure> {
     let url = server.url();
     let settings = [("REDIS_URL", url.as_str()), ("KIND", kind)];
-    let mut parts = (0..PROCESSES).map(|_| Part::start("ask", &settings)).collect::<Result<Vec<_>, _>>()?;
+    let mut parts = (0..PROCESSES).map(|_| child::start("ask", &settings)).collect::<Result<Vec<_>, _>>()?;
     for part in &mut parts {
-        part.says("ready").await?;
+        part.says("ready", child::LIMIT).await?;
     }
     let (mut loads, mut millis) = (Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
@@ -62,7 +62,7 @@ async fn measured(server: &RedisServer, kind: &str) -> Result<Vec<f64>, Failure>
         }
         let (mut of_all, mut last) = (0.0, 0.0_f64);
         for part in &mut parts {
-            let said = part.says("loads ").await?;
+            let said = part.says("loads ", child::LIMIT).await?;
             let (of_one, took) = said.split_once(" ms ").ok_or("a child measured in another way")?;
             of_all += of_one.parse::<f64>()?;
             last = last.max(took.parse()?);

@@ -8,7 +8,7 @@ use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
-    child::Part,
+    child,
     contender::Failure,
     goals,
     locks::{lock, peer_lock, ping},
@@ -69,10 +69,10 @@ async fn round(server: &RedisServer, kind: Kind) -> Result<[f64; 2], Failure> {
     let processes = PROCESSES.min(kind.tasks);
     let (url, tasks) = (server.url(), (kind.tasks / processes).to_string());
     let settings = [("REDIS_URL", url.as_str()), ("KIND", kind.kind), ("TASKS", tasks.as_str())];
-    let mut parts = (0..processes).map(|_| Part::start("wait", &settings)).collect::<Result<Vec<_>, _>>()?;
+    let mut parts = (0..processes).map(|_| child::start("wait", &settings)).collect::<Result<Vec<_>, _>>()?;
     let mut sections = [0.0, 0.0];
     for part in &mut parts {
-        let said = part.says("sections ").await?;
+        let said = part.says("sections ", child::LIMIT).await?;
         let (measured, all) = said.split_once(" of ").ok_or("a child counted in another way")?;
         sections = [sections[0] + measured.parse::<f64>()?, sections[1] + all.parse::<f64>()?];
     }

@@ -9,7 +9,7 @@ use stockade_testbed::RedisServer;
 use tokio::time::sleep;
 
 use crate::{
-    child::Part,
+    child,
     contender::Failure,
     locks::Order,
     report::Figures,
@@ -40,11 +40,11 @@ pub(crate) async fn figures(server: &RedisServer) -> Result<Figures, Failure> {
 /// The cost of one round of a child, between `begin` and its last line.
 async fn round(server: &RedisServer, kind: &str) -> Result<Vec<f64>, Failure> {
     let url = server.url();
-    let mut part = Part::start("keep", &[("REDIS_URL", url.as_str()), ("KIND", kind)])?;
-    part.says("begin").await?;
+    let mut part = child::start("keep", &[("REDIS_URL", url.as_str()), ("KIND", kind)])?;
+    part.says("begin", child::LIMIT).await?;
     let before = [scripts(server).await?, processor(server).await?];
     part.tell("go on").await?;
-    let client: f64 = part.says("client ms ").await?.parse()?;
+    let client: f64 = part.says("client ms ", child::LIMIT).await?.parse()?;
     let after = [scripts(server).await?, processor(server).await?];
     let rounds = f64::from(ROUNDS);
     Ok(vec![(after[0] - before[0]) / rounds, client / rounds, (after[1] - before[1]) * 1e3 / rounds])

@@ -1,18 +1,17 @@
+use stockade_testbed::ChildProcess;
+
 use super::{
     World,
     changes::UPDATE,
     wire::{Wire, post, put},
     world::{FLASH, contender},
 };
-use crate::{
-    child::Part,
-    contender::{Contender, Failure},
-};
+use crate::contender::{Contender, Failure};
 
 /// Reservations that all want the same flash sale, next to the least that can sell a unit. The service stores the
 /// reservations in batches: before it answers them, or a moment later. The second service must live as long as its
 /// contender.
-pub(crate) async fn reservations(world: &World) -> Result<(Vec<Contender>, Part), Failure> {
+pub(crate) async fn reservations(world: &World) -> Result<(Vec<Contender>, ChildProcess), Failure> {
     let (part, address) = world.durable().await?;
     let sale = "{\"quantity\":900000,\"per_customer\":1,\"ends_at\":\"2100-01-01T00:00:00Z\"}";
     for sku in FLASH {

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use sqlx::{PgPool, postgres::PgPoolOptions};
-use stockade_testbed::{PostgresServer, RedisServer};
+use stockade_testbed::{ChildProcess, PostgresServer, RedisServer};
 use tokio::sync::Mutex;
 
 use super::{share::Share, wire::Wire};
 use crate::{
-    child::Part,
+    child,
     contender::{Contender, Failure},
 };
 
@@ -24,7 +24,7 @@ pub(crate) struct World {
     pub(super) floor: String,
     /// The floor in a process that is otherwise that of the service.
     pub(super) within: String,
-    _parts: [Part; 3],
+    _parts: [ChildProcess; 3],
     database: String,
     redis: String,
 }
@@ -38,10 +38,10 @@ impl World {
         pool.close().await;
         let settings = settings(&database, &redis_url);
         let mut parts =
-            [Part::start("serve", &settings)?, Part::start("floor", &settings)?, Part::start("within", &settings)?];
+            [child::start("serve", &settings)?, child::start("floor", &settings)?, child::start("within", &settings)?];
         let mut addresses = [const { String::new() }; 3];
         for (part, address) in parts.iter_mut().zip(&mut addresses) {
-            *address = part.says("listening on http://").await?;
+            *address = part.says("listening on http://", child::LIMIT).await?;
         }
         let [service, floor, within] = addresses;
         Ok(Self { service, floor, within, _parts: parts, database, redis: redis_url })
@@ -49,10 +49,10 @@ impl World {
 
     /// One more service, with durable reservations, and its address. It would take part in the invalidations of the
     /// other tables.
-    pub(super) async fn durable(&self) -> Result<(Part, String), Failure> {
+    pub(super) async fn durable(&self) -> Result<(ChildProcess, String), Failure> {
         let settings = [&settings(&self.database, &self.redis)[..], &[("FLASH_DURABLE", "on")]].concat();
-        let mut part = Part::start("serve", &settings)?;
-        let address = part.says("listening on http://").await?;
+        let mut part = child::start("serve", &settings)?;
+        let address = part.says("listening on http://", child::LIMIT).await?;
         Ok((part, address))
     }
 }
