@@ -94,14 +94,10 @@ async fn a_late_fill_of_the_same_process_does_not_pass_for_the_newer_one() {
     let database = Database::with(&[("a", 0)]);
     let stocks = process(&server).await.on(&database).await;
 
-    let first_gate = database.shut();
-    let mut first = one_read(&stocks, "a");
-    database.queried().await;
+    let (first_gate, mut first) = held_load(&database, &stocks, "a").await;
     database.write("a", Some(1));
     stocks.invalidate(&sku("a")).await.unwrap();
-    let second_gate = database.shut();
-    let mut second = one_read(&stocks, "a");
-    database.queried().await;
+    let (second_gate, mut second) = held_load(&database, &stocks, "a").await;
     // The older load ends while the newer one holds the lease.
     first_gate.add_permits(1);
     first.join_next().await.unwrap().unwrap().unwrap();

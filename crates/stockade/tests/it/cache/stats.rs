@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use stockade::cache::{CacheError, CacheStats, Lookup, Source};
 use tokio::{task::JoinSet, time::timeout};
 
-use super::support::{Database, Loading, Stock, Stocks, one_read, process, sku};
+use super::support::{Database, Loading, Stock, Stocks, held_load, process, sku};
 use crate::world::World;
 
 type Found = Result<Lookup<Stock>, CacheError>;
@@ -118,9 +118,7 @@ async fn every_read_and_every_load_is_counted_once() {
         }
     }
     // A shutdown gives up this load.
-    let _gate = database.shut();
-    let mut tasks = one_read(&stocks, "9");
-    database.queried().await;
+    let (_gate, mut tasks) = held_load(&database, &stocks, "9").await;
     stocks.shutdown(Duration::ZERO).await;
     while let Some(found) = tasks.join_next().await {
         seen.add(&found.unwrap());
