@@ -8,6 +8,8 @@ mod heads;
 mod key;
 mod name;
 mod namespace;
+#[cfg(test)]
+mod sku;
 
 pub(crate) use bucket::Bucket;
 pub(crate) use encode::escape_into;
@@ -17,6 +19,8 @@ pub(crate) use key::find_by_text;
 pub use key::{Key, Label};
 pub(crate) use name::is_name;
 pub(crate) use namespace::Namespace;
+#[cfg(test)]
+pub(crate) use sku::Sku;
 
 use std::borrow::Cow;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use stockade::{Locks, Redis, Resource, lock::Released};
+use stockade::{Locks, Redis, lock::Released};
 use stockade_testbed::{ChildProcess, RedisServer, SentinelGroup};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -11,7 +11,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{eventually::eventually, world::World};
+use crate::{eventually::eventually, resources::Sku, world::World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PROCESSES: usize = 4;
@@ -20,21 +20,11 @@ const ROUNDS: usize = 25;
 /// Tells a child of the test where its server is.
 const SERVER: &str = "STOCKADE_TEST_TRAFFIC_SERVER";
 
-struct Item(&'static str);
-
-impl Resource for Item {
-    const KIND: &'static str = "traffic";
-
-    fn id(&self) -> std::borrow::Cow<'_, str> {
-        self.0.into()
-    }
-}
-
 async fn locks(url: &str) -> Locks {
     // With a shorter time-out a machine that stalls would make commands late, and each would be sent and counted again.
     let redis = Redis::builder(url).command_timeout(Duration::from_secs(5)).connect().await.expect("no Redis");
     let locks = Locks::new(&redis);
-    eventually("connected", async || locks.write(&Item("first")).try_acquire().await.is_ok()).await;
+    eventually("connected", async || locks.write(&Sku("first")).try_acquire().await.is_ok()).await;
     locks
 }
 
@@ -71,7 +61,7 @@ const PAIRS: u64 = 1000;
 
 async fn count_uncontended_pairs(url: &str, server: &RedisServer) -> Locks {
     let locks = locks(url).await;
-    let pair = async || locks.write(&Item("pair")).acquire().await.unwrap().release().await.unwrap();
+    let pair = async || locks.write(&Sku("pair")).acquire().await.unwrap().release().await.unwrap();
     // A floor ahead of the clock would cost one SET more. Within one process that takes two grants in one microsecond.
     let expected = [("del", 1), ("evalsha", 2), ("get", 1), ("set", 2), ("time", 1)];
     count(server, pair, &expected).await;
@@ -96,12 +86,12 @@ async fn count(server: &RedisServer, pair: impl AsyncFn() -> Released, expected:
 async fn an_uncontended_pair_of_a_reader_asks_only_what_there_is() {
     let server = World::start().await;
     let locks = server.opened(locks(&server.url()).await);
-    let pair = async || locks.read(&Item("read")).acquire().await.unwrap().release().await.unwrap();
+    let pair = async || locks.read(&Sku("read")).acquire().await.unwrap().release().await.unwrap();
     let expected = [("del", 1), ("evalsha", 2), ("exists", 1), ("get", 1), ("set", 2), ("time", 1)];
     count(&server, pair, &expected).await;
     // Next to a reader with a longer lease, the expiry of the records need not be changed.
     let others = server.opened(self::locks(&server.url()).await);
-    let other = others.read(&Item("read")).lease(Duration::from_secs(300)).acquire().await.unwrap();
+    let other = others.read(&Sku("read")).lease(Duration::from_secs(300)).acquire().await.unwrap();
     let mut expected = vec![("evalsha", 2), ("exists", 1), ("get", 1), ("hdel", 1), ("hexists", 1), ("hlen", 1)];
     expected.extend([("hset", 1), ("pexpiretime", 1), ("set", 3), ("time", 1)]);
     count(&server, pair, &expected).await;
@@ -114,7 +104,7 @@ async fn an_uncontended_pair_of_resources_is_one_call_and_a_release_of_each() {
     const PAIRS: u64 = 500;
     let server = World::start().await;
     let locks = server.opened(locks(&server.url()).await);
-    let both = [Item("from"), Item("to")];
+    let both = [Sku("from"), Sku("to")];
     locks.write_all(&both).acquire().await.unwrap().release().await.unwrap();
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     for _ in 0..PAIRS {
@@ -150,7 +140,7 @@ async fn contend(url: &str) {
             for _ in 0..ROUNDS {
                 // On the one thread the first poll queues the command, so the numbers have the order of arrival.
                 let number = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                let guard = locks.write(&Item("contended")).wait(LIMIT).acquire().await.unwrap();
+                let guard = locks.write(&Sku("contended")).wait(LIMIT).acquire().await.unwrap();
                 sections.push((number, guard.token().get()));
                 sleep(Duration::from_millis(2)).await;
                 guard.release().await.unwrap();

@@ -1,5 +1,4 @@
 use std::{
-    borrow::Cow,
     convert::Infallible,
     sync::{
         Arc,
@@ -16,17 +15,7 @@ use super::{
     Bloom,
     keeper::{State, build, look},
 };
-use crate::{Redis, Resource, redis::until};
-
-struct Sku(&'static str);
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.0)
-    }
-}
+use crate::{Redis, redis::until, resource::Sku};
 
 /// A filter whose source counts its reads, and ends without an id when `complete` is notified.
 async fn filter(url: &str, complete: &Arc<Notify>) -> (Bloom, Arc<AtomicUsize>) {

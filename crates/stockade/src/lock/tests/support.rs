@@ -1,5 +1,4 @@
 use std::{
-    borrow::Cow,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -9,27 +8,19 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt, pending};
 
-pub(super) use crate::redis::{LIMIT, eventually as until};
 use crate::{
-    Resource,
     lock::{Force, Forced, Inspection, LockError, Locks, Released, Token, Unavailable},
     resource::Key,
     store::{Attempt, Handed, LockStore, MemoryStore, Mode, Ownership},
+};
+pub(super) use crate::{
+    redis::{LIMIT, eventually as until},
+    resource::Sku,
 };
 
 pub(super) const SHORT: Duration = Duration::from_millis(150);
 /// A lease that is renewed in time, or soon over. A busy machine may stop a test for more than a tenth of a second.
 pub(super) const LEASE: Duration = Duration::from_millis(400);
-
-pub(super) struct Sku(pub(super) &'static str);
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.0)
-    }
-}
 
 /// Waits until nothing is held or waited for.
 pub(super) async fn idle(locks: &Locks) {

@@ -1,7 +1,6 @@
 //! Invalidations against a real Postgres and a cache whose store fails on command.
 
 use std::{
-    borrow::Cow,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -18,9 +17,9 @@ use tokio::time::Instant;
 
 use super::{CommitError, Relay, Timeouts, Tx, applying, install, options, outbox::Row};
 use crate::{
-    Locks, Resource,
+    Locks,
     cache::{CacheError, Fault, Intent, Invalidate, Invalidator, LoadError, NotTaken, Outcomes, Tag, UnsureRun},
-    resource::Key,
+    resource::{Key, Sku},
 };
 
 mod group_commit;
@@ -28,17 +27,6 @@ mod history;
 #[path = "../../../tests/it/log.rs"]
 mod log;
 mod replay;
-
-#[derive(Clone)]
-struct Sku(&'static str);
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.0)
-    }
-}
 
 /// A cache that records its invalidations. While `down` an invalidation fails after a second, like a command to a
 /// frozen store.

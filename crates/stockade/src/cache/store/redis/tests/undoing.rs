@@ -6,19 +6,8 @@ use tokio::time::{sleep, timeout};
 use crate::{
     Cache, Redis,
     cache::store::{Lease, Token, Want},
-    resource::{Key, Resource},
+    resource::{Key, Sku},
 };
-
-#[derive(Clone)]
-struct Sku;
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> std::borrow::Cow<'_, str> {
-        "a".into()
-    }
-}
 
 /// Waits until the server has a token, or none.
 async fn until_leased(server: &RedisServer, is_leased: bool) {
@@ -45,9 +34,9 @@ async fn a_lease_whose_reply_was_lost_is_given_back_when_there_is_a_connection_a
             .lease(Duration::from_secs(120))
             .loader(|_: Sku| async { Ok::<_, Infallible>(Some(7)) })
             .build();
-        cache.get(&Sku).await.unwrap();
-        cache.invalidate(&Sku).await.unwrap();
-        let (name, token) = (Key::of(&Sku).unwrap(), Token::random());
+        cache.get(&Sku("a")).await.unwrap();
+        cache.invalidate(&Sku("a")).await.unwrap();
+        let (name, token) = (Key::of(&Sku("a")).unwrap(), Token::random());
         proxy.set(Fault::DropReplies);
         let lost = async {
             until_leased(&server, true).await;

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, convert::Infallible, slice, time::Duration};
+use std::{convert::Infallible, slice, time::Duration};
 
 use stockade_testbed::{Fault, Proxy, RedisCluster, RedisServer};
 use tokio::time::{Instant, timeout};
@@ -7,7 +7,7 @@ use super::{Cluster, granted, key_on, waiting};
 use crate::{
     cache::{BuildError, Cache},
     redis::{Redis, retried},
-    resource::Resource,
+    resource::Sku,
     store::{
         Attempt, LockStore,
         redis::tests::{connected, declared, patient, read, until_waiting, write},
@@ -144,17 +144,6 @@ async fn a_user_who_may_do_what_is_documented_locks_on_every_node() {
         assert_eq!(node.command(&["ACL", "LOG"]).await.unwrap(), "");
     }
     cluster.end().await;
-}
-
-#[derive(Clone)]
-struct Sku;
-
-impl Resource for Sku {
-    const KIND: &'static str = "stock";
-
-    fn id(&self) -> Cow<'_, str> {
-        "85123A".into()
-    }
 }
 
 #[tokio::test]
