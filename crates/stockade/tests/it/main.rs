@@ -9,6 +9,7 @@ mod crowds;
 #[cfg(feature = "tls")]
 mod crypto;
 mod delegation;
+mod ending;
 mod eventually;
 #[cfg(all(feature = "axum", feature = "postgres"))]
 mod examples;

@@ -15,16 +15,13 @@ use stockade::{
     lock::LocksBuilder,
 };
 use stockade_testbed::{Leftovers, RedisServer, SentinelBuilder, SentinelGroup};
-use tokio::{
-    runtime::Handle,
-    time::{Instant, sleep, timeout},
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    ending::{Ending, PATIENCE},
+    eventually::eventually,
+    looks::look,
 };
-
-use crate::{eventually::eventually, looks::look};
-
-/// How long the leftovers of locks may take to go. Queue entries and most leases live longer, so a key that goes only
-/// because it expires counts as left behind.
-const PATIENCE: Duration = Duration::from_secs(6);
 
 thread_local! {
     /// The steps at the end of the test that runs on this thread.
@@ -113,50 +110,17 @@ async fn left_of(left: Leftovers, server: &RedisServer) -> Leftovers {
     left
 }
 
-/// The duty of a test to check what it leaves behind.
-struct Ending {
-    /// How many tasks there were at the beginning.
-    tasks: usize,
-    reached: bool,
+/// Begins a test that has caches and filters.
+fn due() -> Ending {
+    // An earlier test on this thread may have ended without a world, and left its steps here.
+    drop(ENDINGS.take());
+    Ending::due()
 }
 
-impl Ending {
-    fn due() -> Self {
-        // An earlier test on this thread may have ended without a world, and left its steps here.
-        drop(ENDINGS.take());
-        Self { tasks: Handle::current().metrics().num_alive_tasks(), reached: false }
-    }
-
-    /// Shuts down all caches and filters of the test on this thread, drops `way`, and waits until there are no
-    /// leftovers and no more tasks than at the beginning.
-    async fn reach(mut self, way: impl Send, left: impl AsyncFn() -> Leftovers) {
-        self.reached = true;
-        for ending in ENDINGS.take() {
-            ending.await;
-        }
-        drop(way);
-        let (limit, before) = (Instant::now() + PATIENCE, self.tasks);
-        loop {
-            let left = left().await;
-            let tasks = Handle::current().metrics().num_alive_tasks();
-            if left.is_empty() && tasks <= before {
-                return;
-            }
-            assert!(
-                Instant::now() < limit,
-                "left behind: {left}, and {tasks} tasks of which {before} were there before"
-            );
-            sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        assert!(
-            self.reached || std::thread::panicking(),
-            "a test must come to its `end`, which looks for what is left"
-        );
+/// Shuts down all caches and filters of the test on this thread.
+async fn shut_down() {
+    for ending in ENDINGS.take() {
+        ending.await;
     }
 }
 
@@ -169,7 +133,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let ending = Ending::due();
+        let ending = due();
         Self { server: Arc::new(RedisServer::start().await.unwrap()), locks: Mutex::default(), ending }
     }
 
@@ -212,7 +176,9 @@ impl World {
             0 => Leftovers::default(),
             _ => left_of(server.leftovers().await.unwrap(), &server).await,
         };
-        ending.reach(way, left).await;
+        shut_down().await;
+        drop(way);
+        ending.reach(left).await;
     }
 }
 
@@ -236,7 +202,7 @@ impl Group {
     }
 
     pub(crate) async fn of(servers: SentinelBuilder) -> Self {
-        let ending = Ending::due();
+        let ending = due();
         Self { servers: servers.start().await.unwrap(), ending }
     }
 
@@ -244,7 +210,8 @@ impl Group {
     pub(crate) async fn end(self) {
         let Self { servers, ending } = self;
         let left = async || left_of(servers.leftovers().await.unwrap(), servers.primary().await.unwrap()).await;
-        ending.reach((), left).await;
+        shut_down().await;
+        ending.reach(left).await;
     }
 }
 

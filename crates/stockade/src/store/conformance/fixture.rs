@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::leftovers::{Place, alive_tasks, until_tasks_end, until_without_leftovers};
+use super::{Ending, Place};
 pub(super) use crate::redis::LIMIT;
 use crate::{
     redis::retried,
@@ -112,16 +112,14 @@ impl Fixture {
 /// Runs a statement, waits until nothing is held or waited for, shuts the stores down, and checks that they leave no
 /// keys, subscriptions, connections or tasks.
 pub(crate) async fn run(fixture: impl Future<Output = Fixture>, statement: impl AsyncFnOnce(&Fixture)) {
-    let tasks = alive_tasks();
+    let ending = Ending::due();
     let fixture = fixture.await;
     statement(&fixture).await;
     fixture.until_nothing_is_left().await;
     let Fixture { stores, place, .. } = fixture;
     join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
     drop(stores);
-    until_without_leftovers(&*place).await;
-    drop(place);
-    until_tasks_end(tasks).await;
+    ending.reach(async || place.leftovers().await).await;
 }
 
 /// An attempt that waits on a task of its own.

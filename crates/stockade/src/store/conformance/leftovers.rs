@@ -10,21 +10,14 @@ use std::{
 
 use futures_util::future::{BoxFuture, join_all};
 use stockade_testbed::{Leftovers, RedisCluster, RedisServer, SentinelGroup};
-use tokio::{
-    runtime::Handle,
-    time::{Instant, sleep},
-};
 
+use super::Ending;
 use crate::store::LockStore;
 
 thread_local! {
     /// The stores of the test that runs on this thread. The end of the test shuts them down.
     static STORES: RefCell<Vec<Weak<dyn LockStore>>> = const { RefCell::new(Vec::new()) };
 }
-
-/// How long the leftovers of a store may take to go. Queue entries and the leases of most tests live longer, so a key
-/// that would only expire counts as left behind.
-const PATIENCE: Duration = Duration::from_secs(6);
 
 /// Where the stores of a test keep their locks.
 pub(crate) trait Place: Any + Send + Sync {
@@ -97,18 +90,6 @@ impl<P: Place> Place for Part<P> {
     }
 }
 
-pub(crate) async fn until_without_leftovers(place: &dyn Place) {
-    let limit = Instant::now() + PATIENCE;
-    loop {
-        let left = place.leftovers().await;
-        if left.is_empty() {
-            return;
-        }
-        assert!(Instant::now() < limit, "left behind: {left}");
-        sleep(Duration::from_millis(5)).await;
-    }
-}
-
 /// A store that the end of the test shuts down, even if the test still keeps it.
 pub(crate) fn opened<S: LockStore>(store: S) -> Arc<S> {
     let store = Arc::new(store);
@@ -117,54 +98,11 @@ pub(crate) fn opened<S: LockStore>(store: S) -> Arc<S> {
     store
 }
 
-/// Shuts down every store that the test opened.
-pub(crate) async fn shut_down() {
+/// The end of a test: shuts its stores down, and checks that they leave no keys, subscriptions, connections or tasks.
+/// `way` is the proxy, for example, through which the stores reach their servers. It is dropped after the shutdown.
+pub(crate) async fn end(ending: Ending, place: &dyn Place, way: impl Sized) {
     let stores: Vec<_> = STORES.take().iter().filter_map(Weak::upgrade).collect();
     join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
-}
-
-/// The duty of a test to check what it leaves behind. Made at its beginning; a test that does not reach it fails.
-pub(crate) struct Ending {
-    /// How many tasks there were at the beginning.
-    tasks: usize,
-    reached: bool,
-}
-
-impl Ending {
-    pub(crate) fn due() -> Self {
-        Self { tasks: alive_tasks(), reached: false }
-    }
-
-    /// Shuts the stores down, and checks that they leave no keys, subscriptions, connections or tasks. `way` is the
-    /// proxy, for example, through which the stores reach their servers. It is dropped after the shutdown.
-    pub(crate) async fn reach(mut self, place: &dyn Place, way: impl Sized) {
-        self.reached = true;
-        shut_down().await;
-        drop(way);
-        until_without_leftovers(place).await;
-        until_tasks_end(self.tasks).await;
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        assert!(
-            self.reached || std::thread::panicking(),
-            "a test must come to its `end`, which looks for what is left"
-        );
-    }
-}
-
-/// Tasks of the runtime that have not ended.
-pub(crate) fn alive_tasks() -> usize {
-    Handle::current().metrics().num_alive_tasks()
-}
-
-/// Waits until there are no more tasks than before the test. Timers belong to tasks.
-pub(crate) async fn until_tasks_end(before: usize) {
-    let limit = Instant::now() + PATIENCE;
-    while alive_tasks() > before {
-        assert!(Instant::now() < limit, "{} tasks are left, {before} were there before", alive_tasks());
-        sleep(Duration::from_millis(1)).await;
-    }
+    drop((stores, way));
+    ending.reach(async || place.leftovers().await).await;
 }

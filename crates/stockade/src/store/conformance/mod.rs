@@ -6,6 +6,8 @@
 mod admin;
 mod cancel;
 mod change;
+#[path = "../../../tests/it/ending.rs"]
+mod ending;
 mod exclusion;
 mod fixture;
 mod lease;
@@ -18,6 +20,7 @@ mod token;
 pub(crate) use admin::*;
 pub(crate) use cancel::*;
 pub(crate) use change::*;
+pub(crate) use ending::Ending;
 pub(crate) use exclusion::*;
 pub(crate) use fixture::{Fixture, run};
 pub(in crate::store) use fixture::{attempt, key, once, read, write};

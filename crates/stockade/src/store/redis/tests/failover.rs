@@ -19,15 +19,14 @@ use crate::{
     resource::Key,
     store::{
         Attempt, LockStore, LossReason, Recall, Released,
-        conformance::{shut_down, until_without_leftovers},
+        conformance::{self, Ending},
         redis::RedisStore,
     },
 };
 
 /// Shuts the stores down, and checks that they leave no keys, subscriptions or connections.
 async fn end(group: SentinelGroup) {
-    shut_down().await;
-    until_without_leftovers(&group).await;
+    conformance::end(Ending::due(), &group, ()).await;
 }
 
 /// An attempt whose lease is longer than any failover. On a busy machine sentinels are slow, and they need some ten

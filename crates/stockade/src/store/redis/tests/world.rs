@@ -94,7 +94,7 @@ impl World {
 
     /// [`World::end`] for stores that reach the server through `way`, which goes once they are shut down.
     pub(super) async fn end_behind(self, way: impl Sized) {
-        self.ending.reach(&self.server, way).await;
+        conformance::end(self.ending, &self.server, way).await;
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     resource::Key,
     store::{
         Attempt, LockError, LockStore, Ownership, Unavailable,
-        conformance::{Ending, key, opened, write},
+        conformance::{self, Ending, key, opened, write},
     },
 };
 
@@ -48,7 +48,7 @@ impl World {
 
     /// [`World::end`] for stores that reach the servers through `way`, which goes once they are shut down.
     async fn end_behind(self, way: impl Sized) {
-        self.ending.reach(&self.servers, way).await;
+        conformance::end(self.ending, &self.servers, way).await;
     }
 
     fn urls(&self) -> Vec<String> {

@@ -19,7 +19,10 @@ use super::{granted, neighbour, until, waiting, world::connected};
 use crate::{
     redis::{Redis, eventually},
     resource::Key,
-    store::{conformance::Ending, redis::RedisStore},
+    store::{
+        conformance::{self, Ending},
+        redis::RedisStore,
+    },
 };
 
 struct Cluster {
@@ -101,7 +104,7 @@ impl Cluster {
 
     /// [`Cluster::end`] for stores that reach nodes through `way`, which goes once they are shut down.
     async fn end_behind(self, way: impl Sized) {
-        self.ending.reach(&self.nodes, way).await;
+        conformance::end(self.ending, &self.nodes, way).await;
     }
 }
 
