@@ -6,9 +6,7 @@ use crate::contender::Failure;
 
 /// How many scripts it has run so far.
 pub(crate) async fn scripts(server: &RedisServer) -> Result<f64, Failure> {
-    let stats = server.command(&["INFO", "commandstats"]).await?;
-    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")?.split(',').next());
-    Ok(calls.map_or(Ok(0.0), str::parse)?)
+    Ok(server.calls_of("evalsha").await? as f64)
 }
 
 /// How many seconds of a processor it has used so far.

@@ -24,9 +24,11 @@
 //! | a cluster of three primaries and three replicas, failovers, slots that move in steps, on request over TLS | [`RedisCluster`] |
 //! | certificates of a private authority (feature `tls`) | `Certificates` |
 //! | one PostgreSQL | [`PostgresServer`] |
+//! | the commands that a Redis ran | [`RedisServer::calls`] |
 //! | the leftovers of a test on any of these | [`RedisServer::until_nothing_is_left`], [`Leftovers`] |
 //! | another process, often this program again, that is stopped and killed | [`ChildProcess`] |
 //! | connections that hang, break or lose replies | [`Proxy`] |
+//! | a wait for a condition, with a limit | [`eventually`] |
 //!
 //! Every server listens on a free TCP port of 127.0.0.1, keeps its files in a private folder of its own, and is ready
 //! when `start` returns. It dies with the value that owns it, and with the owning process however that ends, `kill -9`
@@ -48,12 +50,14 @@
 //! stepped needs Linux and a C compiler.
 
 mod account;
+mod calls;
 #[cfg(feature = "tls")]
 mod certificates;
 mod child;
 mod child_process;
 mod clock;
 mod error;
+mod eventually;
 mod folder;
 mod leftovers;
 mod leftovers_of;
@@ -77,6 +81,7 @@ mod watchdog;
 pub use certificates::Certificates;
 pub use child_process::ChildProcess;
 pub use error::{Error, Result};
+pub use eventually::eventually;
 pub use leftovers::Leftovers;
 pub use postgres_server::{PostgresBuilder, PostgresServer};
 pub use proxy::{Fault, Proxy};

@@ -60,27 +60,17 @@ impl Pair {
 
     /// How often Redis ran each command during fifty reads in a row.
     async fn commands_of_fifty_reads(&self) -> BTreeMap<String, u64> {
-        let before = calls(&self.stage).await;
+        let before = self.stage.redis.calls().await.unwrap();
         for _ in 0..50 {
             assert_eq!(self.read().await.0, self.quantity);
         }
-        let mut after = calls(&self.stage).await;
+        let mut after = self.stage.redis.calls().await.unwrap();
         for (command, calls) in &mut after {
             *calls -= before.get(command).unwrap_or(&0);
         }
         after.retain(|_, calls| *calls > 0);
         after
     }
-}
-
-/// How often each command was called.
-async fn calls(stage: &Stage) -> BTreeMap<String, u64> {
-    let stats = stage.redis.command(&["INFO", "commandstats"]).await.unwrap();
-    let of = |line: &str| {
-        let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        Some((command.to_owned(), rest.split(',').next()?.parse().ok()?))
-    };
-    stats.lines().filter_map(of).collect()
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sqlx::{PgPool, Postgres, Transaction};
+pub(crate) use stockade_testbed::eventually as until;
 use stockade_testbed::{PostgresServer, RedisServer, Watchdog};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
@@ -281,15 +282,6 @@ impl Answer {
     pub(crate) fn problem(&self) -> String {
         assert_eq!(self.header("content-type"), "application/problem+json", "{self:?}");
         self.json()["type"].as_str().unwrap().strip_prefix("/problems/").unwrap().to_owned()
-    }
-}
-
-/// Waits until `condition` holds.
-pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !condition().await {
-        assert!(Instant::now() < end, "{what}: not within {LIMIT:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -5,12 +5,13 @@ use std::{
 };
 
 use rustix::process::{Signal, kill_process};
+use stockade_testbed::eventually;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     process::Command,
 };
 
-use crate::support::{eventually, pid_of};
+use crate::support::pid_of;
 
 fn testbed(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));

@@ -3,13 +3,13 @@
 use std::{path::Path, process::Stdio};
 
 use rustix::process::{Signal, kill_process};
-use stockade_testbed::{RedisCluster, RedisServer, SentinelGroup};
+use stockade_testbed::{RedisCluster, RedisServer, SentinelGroup, eventually};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
 };
 
-use crate::support::{children_of, eventually, is_alive, pid_of, processes_with};
+use crate::support::{children_of, is_alive, pid_of, processes_with};
 
 /// A part of the command line of a supervisor.
 const SUPERVISOR: &str = "Runs a server and never lets it outlive";

@@ -1,9 +1,9 @@
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
-use stockade_testbed::{Error, PostgresServer};
+use stockade_testbed::{Error, PostgresServer, eventually};
 use tokio::{process::Child, time::timeout};
 
-use crate::support::{children_of, eventually, is_alive, is_stopped, processes_with};
+use crate::support::{children_of, is_alive, is_stopped, processes_with};
 
 /// Runs a statement in a session of its own and gives its rows.
 async fn query(postgres: &PostgresServer, url: &str, sql: &str) -> Result<String, String> {

@@ -1,6 +1,6 @@
 use std::{io, time::Duration};
 
-use stockade_testbed::{Fault, Proxy, RedisServer};
+use stockade_testbed::{Fault, Proxy, RedisServer, eventually};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -106,8 +106,7 @@ async fn dropped_replies_belong_to_commands_that_ran() {
     assert_eq!(ask(&mut client, "PING").await, "+PONG\r\n");
     proxy.set(Fault::DropReplies);
     send(&mut client, "INCR counter").await;
-    crate::support::eventually("the command ran", async || redis.command(&["GET", "counter"]).await.unwrap() == "1")
-        .await;
+    eventually("the command ran", async || redis.command(&["GET", "counter"]).await.unwrap() == "1").await;
     assert!(timeout(SHORT, receive(&mut client)).await.is_err());
     proxy.set(Fault::None);
     // The client could take a later reply for the one that was dropped, so the proxy closes the connection.

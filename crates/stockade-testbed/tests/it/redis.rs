@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use stockade_testbed::{Error, RedisServer};
+use stockade_testbed::{Error, RedisServer, eventually};
 use tokio::time::timeout;
 
-use crate::support::{eventually, is_alive};
+use crate::support::is_alive;
 
 #[tokio::test]
 async fn a_private_redis_answers_and_keeps_nothing_on_disk() {

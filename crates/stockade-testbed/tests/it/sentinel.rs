@@ -1,6 +1,6 @@
-use stockade_testbed::{Error, RedisServer, SentinelGroup};
+use stockade_testbed::{Error, RedisServer, SentinelGroup, eventually};
 
-use crate::support::{eventually, is_alive};
+use crate::support::is_alive;
 
 /// The answer of the group's sentinels to the question that clients ask.
 async fn told_by(sentinel: &RedisServer) -> String {

@@ -1,18 +1,8 @@
-//! Waiting for conditions, slots of keys, and looking at processes.
+//! Slots of keys, and looking at processes.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use stockade_testbed::RedisCluster;
-use tokio::time::{Instant, sleep};
-
-/// Waits until the condition holds; only a failing test reaches the limit.
-pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition().await {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        sleep(Duration::from_millis(5)).await;
-    }
-}
 
 /// The slot of a key.
 pub(crate) async fn slot_of(cluster: &RedisCluster, key: &str) -> u16 {

@@ -43,7 +43,7 @@ pub(crate) use server_clock::{ServerClock, believed, believed_until};
 #[cfg(test)]
 pub(crate) use tests::{
     crowd::{leisurely, slow},
-    until::{LIMIT, calls_of, eventually, retried, until},
+    until::{LIMIT, eventually, retried, until},
 };
 
 /// The crate of [`Pool`] and of the configurations in [`Source`], and with it `redis`, in the versions used here.

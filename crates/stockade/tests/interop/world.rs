@@ -2,6 +2,7 @@ use std::{borrow::Cow, time::Duration};
 
 use futures_util::future::{join_all, try_join_all};
 use stockade::{Locks, Redis, Resource};
+pub(crate) use stockade_testbed::eventually as until;
 use stockade_testbed::{Fault, Proxy, RedisServer};
 
 /// The limit for each wait. Only a failing test reaches it, however busy the machine is.
@@ -66,12 +67,7 @@ impl World {
 
     /// How many scripts each server has run so far.
     pub(crate) async fn scripts_called(&self) -> Vec<u64> {
-        let stats = self.servers.iter().map(async |server| server.command(&["INFO", "commandstats"]).await.unwrap());
-        let calls = |stats: &String| {
-            let calls = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-            calls.filter_map(|line| line.split(',').next()?.parse::<u64>().ok()).sum()
-        };
-        join_all(stats).await.iter().map(calls).collect()
+        join_all(self.servers.iter().map(async |server| server.calls_of("evalsha").await.unwrap())).await
     }
 
     /// Shuts our locks down, and checks that they leave nothing behind.
@@ -81,13 +77,4 @@ impl World {
             server.until_nothing_is_left().await.unwrap();
         }
     }
-}
-
-pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let reached = tokio::time::timeout(LIMIT, async {
-        while !condition().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    });
-    assert!(reached.await.is_ok(), "never came true: {what}");
 }

@@ -6,10 +6,10 @@ use stockade::{
     Locks, Redis,
     lock::{Force, LockError, LossReason, Released},
 };
+use stockade_testbed::eventually;
 use tokio::{runtime::Builder, task::JoinSet, time::Instant};
 
 use crate::{
-    eventually::eventually,
     redis_traffic::scripts,
     resources::Sku,
     world::{World, waiting},

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use stockade::{Guard, LockError, Locks, Redis, lock::Released};
+use stockade_testbed::eventually;
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
@@ -10,7 +11,6 @@ use tokio::{
 
 use crate::{
     child::{Child, say, wait_for_parent},
-    eventually::eventually,
     resources::Item,
     world::{World, waiting},
 };

@@ -10,7 +10,6 @@ mod crowds;
 mod crypto;
 mod delegation;
 mod ending;
-mod eventually;
 #[cfg(all(feature = "axum", feature = "postgres"))]
 mod examples;
 mod locks_on_redis;

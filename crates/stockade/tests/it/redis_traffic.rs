@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use stockade::{Locks, Redis, lock::Released};
-use stockade_testbed::{ChildProcess, RedisServer, SentinelGroup};
+use stockade_testbed::{ChildProcess, RedisServer, SentinelGroup, eventually};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Command,
@@ -11,7 +11,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{eventually::eventually, resources::Sku, world::World};
+use crate::{resources::Sku, world::World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PROCESSES: usize = 4;
@@ -30,17 +30,14 @@ async fn locks(url: &str) -> Locks {
 
 /// Calls of each command since the counters were reset.
 pub(crate) async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
-    let stats = server.command(&["INFO", "commandstats"]).await.expect("no INFO");
-    let parsed = stats.lines().filter_map(|line| {
-        let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        Some((command.to_owned(), rest.split(',').next()?.parse().ok()?))
-    });
-    parsed.filter(|(command, _)| !command.starts_with("config") && command != "info").collect()
+    let mut calls = server.calls().await.expect("no INFO");
+    calls.retain(|command, _| !command.starts_with("config") && command != "info");
+    calls
 }
 
 /// How many scripts the server has run since the counters were reset.
 pub(crate) async fn scripts(server: &RedisServer) -> u64 {
-    calls(server).await.get("evalsha").copied().unwrap_or_default()
+    server.calls_of("evalsha").await.expect("no INFO")
 }
 
 #[tokio::test]

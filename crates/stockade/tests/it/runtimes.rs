@@ -4,13 +4,14 @@
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use stockade::{Cache, Locks, Redis};
+use stockade_testbed::eventually;
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,
     time::timeout,
 };
 
-use crate::{eventually::eventually, resources::Sku, world::World};
+use crate::{resources::Sku, world::World};
 
 /// More than a call takes that nobody holds up.
 const LIMIT: Duration = Duration::from_secs(20);

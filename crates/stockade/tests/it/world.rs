@@ -14,12 +14,11 @@ use stockade::{
     cache::{Bloom, CacheBuilder},
     lock::LocksBuilder,
 };
-use stockade_testbed::{Leftovers, RedisServer, SentinelBuilder, SentinelGroup};
+use stockade_testbed::{Leftovers, RedisServer, SentinelBuilder, SentinelGroup, eventually};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     ending::{Ending, PATIENCE},
-    eventually::eventually,
     looks::look,
 };
 

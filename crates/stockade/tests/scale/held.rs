@@ -5,7 +5,7 @@ use stockade::{Locks, lock::Guard};
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep};
 
-use crate::support::{calls, half, keys, process, report, take_all, until};
+use crate::support::{half, keys, process, report, take_all, until};
 
 const LOCKS: usize = 10_000;
 const LEASE: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ async fn ten_thousand_locks_are_kept_for_three_leases() {
     let took = began.elapsed();
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     let lag = watched(&guards, HOLD).await;
-    let calls = calls(&server).await;
+    let calls = server.calls().await.unwrap();
     let scripts = calls["evalsha"] as f64 / PERIODS;
     report(&format!(
         "{LOCKS} locks of one process, lease {LEASE:?}, acquired in {took:?} and held for {HOLD:?}: none lost; {scripts:.0} \

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     child::{Child, say, wait_for_parent},
-    support::{Item, LIMIT, calls, keys, process, report, turn, until},
+    support::{Item, LIMIT, keys, process, report, turn, until},
 };
 
 const PROCESSES: u64 = 16;
@@ -91,7 +91,7 @@ async fn run(delegates: bool) -> Run {
         reads += of_it.parse::<u64>().unwrap();
         slowest = slowest.max(Duration::from_micros(micros.parse().unwrap()));
     }
-    let (took, calls) = (began.elapsed(), calls(&server).await);
+    let (took, calls) = (began.elapsed(), server.calls().await.unwrap());
     let mut recalls = 0;
     for child in &mut children {
         child.go_on().await;

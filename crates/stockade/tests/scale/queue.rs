@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::support::{Item, LIMIT, calls, keys, process, report, turn, until};
+use crate::support::{Item, LIMIT, keys, process, report, turn, until};
 
 const STORES: usize = 4;
 const WAITERS: usize = 2500;
@@ -104,7 +104,7 @@ async fn ten_thousand_waiters_are_served_in_order_over_one_subscription_per_stor
     let all_served = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
     timeout(LIMIT, all_served).await.expect("not all are served");
     let serving = began.elapsed();
-    let calls = calls(&server).await;
+    let calls = server.calls().await.unwrap();
     let (scripts, messages) = (calls["evalsha"], calls["publish"]);
     report(&format!(
         "{ALL} waiters of {STORES} stores on one lock: queued in {queueing:?}, served in {serving:?} ({:?} each), {:.3} \
@@ -207,7 +207,7 @@ async fn thousands_of_waiters_of_a_killed_process_hold_up_nobody() {
     let began = Instant::now();
     holder.release().await.unwrap();
     let mut served: Vec<_> = join_all(processes.into_iter().map(Process::served)).await.concat();
-    let (took, slowest, calls) = (began.elapsed(), slowest(&server).await, calls(&server).await);
+    let (took, slowest, calls) = (began.elapsed(), slowest(&server).await, server.calls().await.unwrap());
     report(&format!(
         "{WAITERS} waiters of a killed process at the head of the queue: {} behind them served in {took:?}, the slowest \
          script took {slowest:?}",
@@ -232,7 +232,7 @@ async fn waiters_of_a_stopped_process_are_passed_over_together_and_come_back() {
     let began = Instant::now();
     holder.release().await.unwrap();
     let served: Vec<_> = join_all(processes.into_iter().map(Process::served)).await.concat();
-    let (took, slowest, calls) = (began.elapsed(), slowest(&server).await, calls(&server).await);
+    let (took, slowest, calls) = (began.elapsed(), slowest(&server).await, server.calls().await.unwrap());
     assert_eq!(served.len(), ALL - WAITERS);
     stopped.0.resume().unwrap();
     let back = stopped.served().await;

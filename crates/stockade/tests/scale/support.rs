@@ -1,4 +1,4 @@
-use std::{borrow::Cow, collections::BTreeMap, io::Write, time::Duration};
+use std::{borrow::Cow, io::Write, time::Duration};
 
 use futures_util::future::join_all;
 use stockade::{
@@ -6,6 +6,7 @@ use stockade::{
     lock::{Guard, LockError, LocksBuilder},
 };
 use stockade_testbed::RedisServer;
+pub(crate) use stockade_testbed::eventually as until;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::{Instant, sleep},
@@ -46,14 +47,6 @@ pub(crate) async fn process(url: &str, builder: LocksBuilder) -> Locks {
     locks
 }
 
-pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !condition().await {
-        assert!(Instant::now() < limit, "never came: {what}");
-        sleep(Duration::from_millis(5)).await;
-    }
-}
-
 /// Asks until the store answers in time. It may not while it is busy, or while a server is being replaced.
 pub(crate) async fn retried<T>(ask: impl AsyncFn() -> Result<T, LockError>) -> T {
     let limit = Instant::now() + LIMIT;
@@ -78,16 +71,6 @@ pub(crate) async fn take_all(processes: &[Locks], names: impl IntoIterator<Item 
         guards.extend(join_all(some).await);
     }
     guards
-}
-
-/// Calls of each command since the counters were reset.
-pub(crate) async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    let parsed = stats.lines().filter_map(|line| {
-        let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        Some((command.to_owned(), rest.split(',').next()?.parse().ok()?))
-    });
-    parsed.collect()
 }
 
 /// Names of the keys of locks that are left, without floors.

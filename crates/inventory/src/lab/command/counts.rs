@@ -15,16 +15,11 @@ impl Counts {
     pub(super) async fn take(scheme: Scheme, servers: &[&RedisServer], postgres: &PgPool) -> Result<Self, Failure> {
         let mut commands = 0;
         for server in servers {
-            let stats = server.command(&["INFO", "commandstats"]).await?;
-            commands += scheme.commands().iter().filter_map(|command| calls(&stats, command)).sum::<u64>();
+            let calls = server.calls().await?;
+            commands += scheme.commands().iter().filter_map(|command| calls.get(*command)).sum::<u64>();
         }
         let sum = "select coalesce(sum(calls), 0)::bigint from pg_stat_statements where query not like '%pg_stat%'";
         let statements: i64 = sqlx::query_scalar(sum).fetch_one(postgres).await?;
         Ok(Self { commands, statements: u64::try_from(statements)? })
     }
-}
-
-fn calls(stats: &str, command: &str) -> Option<u64> {
-    let name = format!("cmdstat_{command}:calls=");
-    stats.lines().find_map(|line| line.strip_prefix(&name)?.split(',').next()?.parse().ok())
 }

@@ -119,9 +119,7 @@ async fn many_who_repeat_their_requests_during_a_sale_leave_connections_for_writ
 
 /// How many scripts Redis has run.
 async fn scripts(stage: &Stage) -> u64 {
-    let stats = stage.redis.command(&["INFO", "commandstats"]).await.unwrap();
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
-    line.split_once(',').unwrap().0.parse().unwrap()
+    stage.redis.calls_of("evalsha").await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

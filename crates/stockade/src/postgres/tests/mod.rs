@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, pending};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use parking_lot::Mutex;
 use sqlx::PgPool;
-use stockade_testbed::PostgresServer;
+use stockade_testbed::{PostgresServer, eventually};
 use tokio::time::Instant;
 
 use super::{CommitError, Relay, Timeouts, Tx, applying, install, options, outbox::Row};
@@ -172,11 +172,7 @@ async fn rows(pool: &PgPool) -> (i64, i64) {
 }
 
 async fn until(condition: impl AsyncFn() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(20);
-    while !condition().await {
-        assert!(Instant::now() < limit, "the condition did not come true in 20 s");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("the condition comes true", condition).await;
 }
 
 async fn commit(pool: &PgPool, cache: &Invalidator, sku: &'static str) {

@@ -14,7 +14,6 @@ use super::{
     append,
     crowd::{connected, patient},
     list,
-    until::calls_of,
 };
 use crate::redis::{Attempt, Joins, Link, LinkError, Script, evalsha, script};
 
@@ -40,15 +39,11 @@ async fn widened(link: Link, server: &RedisServer) -> Link {
     link
 }
 
-async fn commands(server: &RedisServer) -> u64 {
-    calls_of(&server.command(&["INFO", "commandstats"]).await.unwrap(), "evalsha")
-}
-
 #[tokio::test]
 async fn calls_that_come_together_are_one_command_and_each_has_its_own_reply() {
     let server = RedisServer::start().await.unwrap();
     let link = wide(&server).await;
-    let before = commands(&server).await;
+    let before = server.calls_of("evalsha").await.unwrap();
     // Every tenth is refused; the others are longer by one each time.
     let called: Vec<_> = (0..CALLS)
         .map(|number| match number % 10 {
@@ -65,7 +60,7 @@ async fn calls_that_come_together_are_one_command_and_each_has_its_own_reply() {
             assert_eq!(reply.unwrap(), Value::Int(length), "{number}");
         }
     }
-    let took = commands(&server).await - before;
+    let took = server.calls_of("evalsha").await.unwrap() - before;
     // How many come together depends on the window, which is narrow while the machine is slow.
     assert!(took < CALLS as u64, "{took} commands for {CALLS} calls");
 }
@@ -76,7 +71,7 @@ async fn calls_that_waited_for_their_places_come_together_too() {
     // No reply is slow beside this time-out, so the window stays wide.
     let link = widened(patient(&server).await, &server).await;
     let filling = 2 * CALLS;
-    let before = commands(&server).await + filling as u64;
+    let before = server.calls_of("evalsha").await.unwrap() + filling as u64;
     let filling: Vec<_> = (0..filling).map(|_| append(&link, "before")).collect();
     let called: Vec<_> = (0..CALLS).map(|number| each(&link, "list", &number.to_string()).reply).collect();
     for reply in join_all(filling).await {
@@ -85,7 +80,7 @@ async fn calls_that_waited_for_their_places_come_together_too() {
     for reply in join_all(called).await {
         reply.unwrap();
     }
-    let took = commands(&server).await - before;
+    let took = server.calls_of("evalsha").await.unwrap() - before;
     assert!(took <= CALLS as u64 / 4, "{took} commands for {CALLS} calls");
 }
 

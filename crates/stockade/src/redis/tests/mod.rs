@@ -24,7 +24,7 @@ use redis::Value;
 use stockade_testbed::{Fault, Proxy, RedisServer};
 use tokio::time::{Instant, sleep, timeout};
 
-use self::until::{calls_of, eventually, until};
+use self::until::{eventually, until};
 use super::{ConnectError, Handshake, Link, LinkError, LinkEvents, Redis, Script, Up};
 
 static APPEND: Script = Script { name: "append", text: "return redis.call('RPUSH', KEYS[1], ARGV[1])" };
@@ -72,7 +72,7 @@ async fn up(link: &Link) {
 
 /// Waits for `times` more attempts to connect. Each attempt sends HELLO, which the testbed does not.
 async fn until_tried(server: &RedisServer, times: u64) {
-    let greetings = async || calls_of(&server.command(&["INFO", "commandstats"]).await.unwrap(), "hello");
+    let greetings = async || server.calls_of("hello").await.unwrap();
     let enough = greetings().await + times;
     eventually("another attempt", async || greetings().await >= enough).await;
 }
@@ -354,15 +354,9 @@ async fn a_warm_call_is_one_command() {
     for number in 0..100 {
         append(&link, &number.to_string()).await.unwrap();
     }
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    let mut counted: Vec<_> = stats
-        .lines()
-        .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(",usec"))
-        .map(|(name, _)| name.to_owned())
-        .filter(|line| !line.starts_with("config"))
-        .collect();
-    counted.sort();
-    assert_eq!(counted, ["evalsha:calls=100", "rpush:calls=100"]);
+    let mut calls = server.calls().await.unwrap();
+    calls.retain(|command, _| !command.starts_with("config"));
+    assert_eq!(calls, [("evalsha", 100), ("rpush", 100)].map(|(command, calls)| (command.to_owned(), calls)).into());
 }
 
 #[tokio::test]

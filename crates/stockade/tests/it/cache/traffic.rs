@@ -117,10 +117,8 @@ async fn a_cache_that_nobody_uses_asks_for_the_run_of_its_server_now_and_then() 
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     let (since, looks) = (Instant::now(), Cell::new(0_u64));
     eventually("it asks", || async {
-        let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_info:calls=")?.split(',').next());
         // The looks of this test count, too, but for the present one.
-        let asked = calls.map_or(0, |calls| calls.parse::<u64>().unwrap()) - looks.replace(looks.get() + 1);
+        let asked = server.calls_of("info").await.unwrap() - looks.replace(looks.get() + 1);
         assert!(asked <= 1, "{asked} at once");
         asked == 1
     })

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use stockade::{Guard, LockError, Locks, lock::Mode};
+use stockade_testbed::eventually;
 use tokio::task::JoinSet;
 
 use super::support::{LIMIT, SHORT, Sku, delegations, locks, locks_of, read, read_within, scripts, waiting};
-use crate::{eventually::eventually, world::World};
+use crate::world::World;
 
 /// A lock that a writer holds, after so many reads that the next read asks for a delegation.
 async fn written(reader: &Locks, writer: &Locks) -> Guard {

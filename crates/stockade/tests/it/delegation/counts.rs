@@ -2,9 +2,10 @@
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
+use stockade_testbed::eventually;
 
 use super::support::{LIMIT, Sku, delegated, delegations, locks, read, token_of_read};
-use crate::{eventually::eventually, world::World};
+use crate::world::World;
 
 /// The sum of a counter over its labels.
 fn sum(rendered: &str, name: &str) -> u64 {

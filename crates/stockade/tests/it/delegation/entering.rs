@@ -6,9 +6,10 @@ use stockade::{
     LockError, Locks,
     lock::{Mode, Released},
 };
+use stockade_testbed::eventually;
 
 use super::support::{SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within, scripts};
-use crate::{eventually::eventually, redis_traffic::calls, world::World};
+use crate::{redis_traffic::calls, world::World};
 
 #[tokio::test]
 async fn reads_under_a_delegation_send_nothing() {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use stockade::{LockError, Locks, Redis, lock::LossReason};
+use stockade_testbed::eventually;
 use tokio::time::Instant;
 
 use super::support::{LIMIT, SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within};
-use crate::{eventually::eventually, world::World};
+use crate::world::World;
 
 /// A lease that outlasts every test, so that a delegation ends only for another reason.
 const LONG: Duration = Duration::from_secs(60);

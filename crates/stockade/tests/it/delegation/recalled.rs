@@ -6,10 +6,11 @@ use std::sync::{
 };
 
 use stockade::{LockError, Locks};
+use stockade_testbed::eventually;
 use tokio::task::JoinSet;
 
 use super::support::{LIMIT, SHORT, Sku, delegated, delegations, locks, read, read_within, waiting};
-use crate::{eventually::eventually, redis_traffic::calls, world::World};
+use crate::{redis_traffic::calls, world::World};
 
 #[tokio::test]
 async fn a_writer_comes_after_the_readers_inside_and_before_those_who_come_later() {

@@ -4,9 +4,9 @@ use stockade::{
     Guard, LockError, Locks, Redis,
     lock::{LocksBuilder, Mode, Token},
 };
-use stockade_testbed::RedisServer;
+use stockade_testbed::{RedisServer, eventually};
 
-use crate::{eventually::eventually, redis_traffic, world::World};
+use crate::{redis_traffic, world::World};
 pub(super) use crate::{resources::Sku, world::waiting};
 
 /// The limit for each wait: long for a busy machine, and shorter than the waits that a missing defence causes.

@@ -1,7 +1,9 @@
 //! A delegation whose process never got the message that a writer waits.
 
+use stockade_testbed::eventually;
+
 use super::support::{Sku, delegated, locks, read};
-use crate::{eventually::eventually, world::World};
+use crate::world::World;
 
 /// A waiter of a process that is gone. Nobody was told of the waiter, and its inbox has no subscriber.
 const WAITER: &str = "AAAAAAAAAAAAAAAA.00000000001";

@@ -37,7 +37,7 @@ use stockade::{
     Fence,
     postgres::{self, Timeouts},
 };
-use stockade_testbed::PostgresServer;
+use stockade_testbed::{PostgresServer, eventually};
 
 pub(crate) use crate::resources::Sku;
 
@@ -121,12 +121,8 @@ async fn looked_twice(pool: &PgPool, over: impl AsyncFn() -> bool) {
     .await;
 }
 
-/// Waits until `condition` holds, for 40 s at most. If a primary may have a rival, a relay takes thirteen seconds
-/// before it trusts the primary.
+/// Waits until `condition` holds. If a primary may have a rival, a relay takes thirteen seconds before it trusts the
+/// primary.
 pub(crate) async fn until(condition: impl AsyncFn() -> bool) {
-    let limit = tokio::time::Instant::now() + Duration::from_secs(40);
-    while !condition().await {
-        assert!(tokio::time::Instant::now() < limit, "the condition did not come true in 40 s");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("the condition comes true", condition).await;
 }

@@ -18,12 +18,12 @@ use stockade::{
     resource::Key,
     route_lock::RouteLock,
 };
-use stockade_testbed::RedisServer;
+use stockade_testbed::{RedisServer, eventually};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tower::ServiceExt;
 
 use super::support::{LIMIT, SHORT, Sku, idle, request, send};
-use crate::{eventually::eventually, postgres::database};
+use crate::postgres::database;
 
 /// How long a transaction may take before its commit, also on a busy machine.
 const HOLD: Duration = Duration::from_secs(1);

@@ -15,6 +15,7 @@ use axum::{
 use futures_util::{FutureExt, future::join};
 use serde_json::Value;
 use stockade::{Fence, Locks, lock::Force, route_lock::RouteLock};
+use stockade_testbed::eventually;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -24,7 +25,6 @@ use tokio::{
 use tower::ServiceExt;
 
 use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send};
-use crate::eventually::eventually;
 
 /// A handler that reports when it is entered, waits until it may go on, and notes whether it ended or was dropped.
 #[derive(Clone, Default)]

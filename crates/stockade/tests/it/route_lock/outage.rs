@@ -14,13 +14,14 @@ use stockade::{
     lock::LockError,
     route_lock::{OnStoreError, RouteLock},
 };
+use stockade_testbed::eventually;
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
 };
 
 use super::support::{LIMIT, Sku, hold, idle, is_free, request, send};
-use crate::{eventually::eventually, log::Log, redis_traffic::scripts, world::World};
+use crate::{log::Log, redis_traffic::scripts, world::World};
 
 /// The default time-out of a command, and the delay that a busy machine adds. Well below the wait for a lock.
 const IN_TIME: Duration = Duration::from_millis(250 + 750);

@@ -5,10 +5,10 @@ use axum::{
 };
 use futures_util::future::join_all;
 use stockade::{Fence, Locks, lock::Mode, route_lock::RouteLock};
+use stockade_testbed::eventually;
 use tokio::sync::Semaphore;
 
 use super::support::{SHORT, Sku, idle, request, send};
-use crate::eventually::eventually;
 
 async fn mode(fence: Fence) -> &'static str {
     fence.mode().as_str()

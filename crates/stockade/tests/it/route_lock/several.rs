@@ -13,11 +13,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt, future::join, stream};
 use serde_json::{Value, json};
 use stockade::{Fence, Locks, lock::MultiFence, resource::Key, route_lock::RouteLock};
+use stockade_testbed::eventually;
 use tokio::sync::{mpsc, oneshot};
 use tower::ServiceExt;
 
 use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send};
-use crate::eventually::eventually;
 
 /// The resources are a list of ids.
 fn lock(locks: &Locks) -> RouteLock {

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::Value;
 use stockade::{Guard, Locks, Resource};
+use stockade_testbed::eventually;
 use tower::ServiceExt;
 
-use crate::eventually::eventually;
 pub(super) use crate::world::waiting;
 
 /// A short wait, for attempts that must end by it.

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, future::join, stream};
 use http_body_util::BodyExt;
 use stockade::{Locks, route_lock::RouteLock};
+use stockade_testbed::eventually;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -19,7 +20,6 @@ use tokio::{
 };
 
 use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send};
-use crate::eventually::eventually;
 
 async fn echo(body: Bytes) -> Bytes {
     body

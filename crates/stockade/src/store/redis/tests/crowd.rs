@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::{World, calls_of, key, server, write};
+use super::{World, key, server, write};
 use crate::{
     clock::Instant,
     redis::{leisurely, slow},
@@ -25,8 +25,7 @@ async fn an_attempt_that_waited_for_its_place_is_as_young_as_its_sending() {
     let held = store.acquire(attempt).await.unwrap();
     assert!(asked.elapsed() > store.inner.timeout * 2, "it had a place at once: {:?}", asked.elapsed());
     assert!(held.deadline().remaining() > LEASE / 2, "{:?} of its lease are left", held.deadline().remaining());
-    let stats = world.command(&["INFO", "commandstats"]).await;
-    assert_eq!(calls_of(&stats, "evalsha"), 1, "it was refused as too old: {stats}");
+    assert_eq!(world.server.calls_of("evalsha").await.unwrap(), 1, "it was refused as too old");
     for reply in before {
         reply.await.unwrap();
     }
@@ -48,8 +47,7 @@ async fn an_attempt_that_is_given_up_before_it_was_sent_sends_nothing() {
     for reply in before {
         reply.await.unwrap();
     }
-    let stats = world.command(&["INFO", "commandstats"]).await;
-    assert_eq!(calls_of(&stats, "evalsha"), 0, "neither the attempt nor what undoes it: {stats}");
+    assert_eq!(world.server.calls_of("evalsha").await.unwrap(), 0, "neither the attempt nor what undoes it");
     world.end().await;
 }
 

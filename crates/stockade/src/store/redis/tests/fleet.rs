@@ -16,7 +16,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{LIMIT, World, calls_of, connected, key, write};
+use super::{LIMIT, World, connected, key, write};
 use crate::{
     clock::Instant,
     redis::Redis,
@@ -245,7 +245,7 @@ async fn compete(processes: usize, tasks: usize, keys: usize) -> (u64, u64) {
             panic!("STOCKADE_SEED={seed}: {error}");
         }
     }
-    let scripts = calls_of(&world.command(&["INFO", "commandstats"]).await, "evalsha");
+    let scripts = world.server.calls_of("evalsha").await.unwrap();
     let (held, calls) = (fleet.held.load(Ordering::Relaxed), fleet.calls.load(Ordering::Relaxed));
     for (key, beliefs) in fleet.beliefs.lock().unwrap().iter_mut() {
         if let Some(conflict) = conflict(beliefs) {

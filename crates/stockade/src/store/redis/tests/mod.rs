@@ -42,7 +42,7 @@ use super::{
     shard::Shard,
 };
 use crate::{
-    redis::{LIMIT, Redis, RoutedEvents, calls_of, retried, until},
+    redis::{LIMIT, Redis, RoutedEvents, retried, until},
     resource::{Bucket, Key},
     store::{
         Attempt, LockError, LockStore, Mode, Owner, Ownership, Readers, Token,

@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use redis::aio::PubSub;
 use tokio::time::timeout;
 
-use super::{LIMIT, World, asked, calls_of, key, read, server, until, until_waiting, waiting, write};
+use super::{LIMIT, World, asked, key, read, server, until, until_waiting, waiting, write};
 use crate::store::{
     Attempt, Key, LockError, LockStore, Owner, Released,
     redis::{RedisStore, commands::calls::GRANT},
@@ -27,9 +27,9 @@ async fn a_release_wakes_one_waiter_only() {
     let first = timeout(LIMIT, waiters.remove(0)).await.unwrap().unwrap();
     assert!(first.handed_off.unwrap() < Duration::from_secs(1));
     assert!(waiters.iter_mut().all(|waiter| waiter.as_mut().now_or_never().is_none()));
-    let stats = world.command(&["INFO", "commandstats"]).await;
-    assert_eq!((calls_of(&stats, "evalsha"), calls_of(&stats, "publish")), (1, 1), "{stats}");
-    assert_eq!((calls_of(&stats, "zrange"), calls_of(&stats, "hget")), (1, 1), "only the first is looked at");
+    let calls = world.server.calls().await.unwrap();
+    assert_eq!((calls["evalsha"], calls["publish"]), (1, 1), "{calls:?}");
+    assert_eq!((calls["zrange"], calls["hget"]), (1, 1), "only the first is looked at");
     drop(waiters);
     other.release(&first).await.unwrap();
     world.end().await;
@@ -190,8 +190,8 @@ async fn a_writer_that_leaves_the_queue_lets_readers_in_by_its_own_command() {
         let reader = timeout(LIMIT, reader).await.unwrap().unwrap().unwrap();
         store.release(&reader).await.unwrap();
     }
-    let stats = world.command(&["INFO", "commandstats"]).await;
-    assert_eq!(calls_of(&stats, "evalsha"), 3, "one cancel, two releases, and no poll: {stats}");
+    let scripts = world.server.calls_of("evalsha").await.unwrap();
+    assert_eq!(scripts, 3, "one cancel, two releases, and no poll");
     store.release(&first).await.unwrap();
     world.end().await;
 }

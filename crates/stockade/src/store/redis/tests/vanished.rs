@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use super::{
-    LIMIT, World, all_served, asked, calls_of, connected, key, patient, permit, read, section, server, told,
-    until_waiting, waiting, write,
+    LIMIT, World, all_served, asked, connected, key, patient, permit, read, section, server, told, until_waiting,
+    waiting, write,
 };
 use crate::store::{
     Attempt, Force, LockError, LockStore, LossReason, Owner, Released, Token,
@@ -70,9 +70,8 @@ async fn waiters_of_a_flushed_server_are_all_served_as_soon_as_one_of_their_proc
         assert_eq!(stores[0].release(&held).await.unwrap(), Released::Lost);
         served(sections).await;
         assert!(flushed.elapsed() < SOON, "{:?}", flushed.elapsed());
-        let stats = world.command(&["INFO", "commandstats"]).await;
         // One release and one question for each, and one more for the waiter that noticed the loss.
-        let scripts = calls_of(&stats, "evalsha");
+        let scripts = world.server.calls_of("evalsha").await.unwrap();
         assert!(scripts <= 2 * WAITERS as u64 + 12, "{scripts} scripts for {WAITERS} waiters");
         world.until_nothing_is_left().await;
     }

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use stockade_testbed::RedisServer;
 
-use super::{RedisStore, calls_of, server, until};
+use super::{RedisStore, server, until};
 use crate::{
     redis::{Redis, eventually, retried},
     store::{
@@ -74,8 +74,7 @@ impl World {
 
     /// Waits until the server has run scripts this often since its counters were reset.
     pub(super) async fn until_scripts_called(&self, times: u64) {
-        let stats = async || self.command(&["INFO", "commandstats"]).await;
-        eventually("enough scripts", async || calls_of(&stats().await, "evalsha") >= times).await;
+        eventually("enough scripts", async || self.server.calls_of("evalsha").await.unwrap() >= times).await;
     }
 
     /// Waits until no key is left. The keys of a dead process may take some time to go.

@@ -8,14 +8,10 @@ use crate::store::LockStore;
 /// How often each server has run each command since its counters were reset; scripts and what they call.
 async fn counts(world: &World) -> Vec<BTreeMap<String, u64>> {
     let mut all = Vec::new();
-    for server in 0..world.servers.len() {
-        let stats = world.command(server, &["INFO", "commandstats"]).await;
-        let counts = stats.lines().filter_map(|line| {
-            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            let ours = !["info", "config|resetstat", "keys"].contains(&name);
-            ours.then(|| (name.to_owned(), rest.split(',').next().unwrap().parse().unwrap()))
-        });
-        all.push(counts.collect());
+    for server in &world.servers {
+        let mut calls = server.calls().await.unwrap();
+        calls.retain(|command, _| !["info", "config|resetstat", "keys"].contains(&command.as_str()));
+        all.push(calls);
     }
     all
 }

@@ -10,7 +10,7 @@ use tokio::{
 use super::{LIMIT, RedlockStore, Settings, World, connected, granted, handles, is_no_quorum, key, once, until, write};
 use crate::{
     clock::Instant,
-    redis::{calls_of, eventually},
+    redis::eventually,
     store::{Attempt, LockError, LockStore, Mode, Released, Unavailable, conformance::opened},
 };
 
@@ -128,7 +128,7 @@ async fn an_attempt_that_failed_gives_back_before_it_pauses() {
     assert!((&mut waiting).now_or_never().is_none());
     let given_back = async {
         // The attempt took the third server; the others refused it.
-        while !world.command(2, &["INFO", "commandstats"]).await.contains("cmdstat_evalsha:calls=2") {
+        while world.servers[2].calls_of("evalsha").await.unwrap() < 2 {
             sleep(Duration::from_millis(1)).await;
         }
     };
@@ -204,7 +204,7 @@ async fn a_release_does_not_wait_for_a_crowd_of_attempts() {
         crowd.spawn(async move { store.acquire(attempt).await });
     }
     world.command(0, &["CONFIG", "RESETSTAT"]).await;
-    let asked = async || calls_of(&world.command(0, &["INFO", "commandstats"]).await, "evalsha") >= 600;
+    let asked = async || world.servers[0].calls_of("evalsha").await.unwrap() >= 600;
     eventually("each has asked twice", asked).await;
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
     crowd.shutdown().await;
@@ -335,6 +335,6 @@ async fn shared_mode_is_refused_before_anything_is_sent() {
     world.command(0, &["CONFIG", "RESETSTAT"]).await;
     let refused = store.acquire(Attempt { mode: Mode::Read, ..write(&key("read")) }).await;
     assert!(matches!(refused, Err(LockError::Unsupported { store: "redlock", .. })), "{refused:?}");
-    assert!(!world.command(0, &["INFO", "commandstats"]).await.contains("evalsha"));
+    assert_eq!(world.servers[0].calls_of("evalsha").await.unwrap(), 0);
     world.end().await;
 }

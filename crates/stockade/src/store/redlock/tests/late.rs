@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{LIMIT, RedlockStore, Settings, World, connected, is_no_quorum, key, once, write};
 use crate::{
-    redis::{Redis, calls_of, eventually},
+    redis::{Redis, eventually},
     store::{Attempt, LockStore, Released, redis::tests::detour::Detour},
 };
 
@@ -28,8 +28,8 @@ async fn answers_that_come_after_the_attempt_has_failed_are_undone() {
     let refused = store.acquire(Attempt { lease: LONG, ..once(&key("late")) }).await;
     assert!(is_no_quorum(&refused), "{refused:?}");
     // The request and the release behind it are still on their way to these servers.
-    for server in 0..2 {
-        assert!(!world.command(server, &["INFO", "commandstats"]).await.contains("evalsha"));
+    for server in &world.servers[..2] {
+        assert_eq!(server.calls_of("evalsha").await.unwrap(), 0);
     }
     for proxy in &proxies[..2] {
         proxy.set(Fault::None);
@@ -105,8 +105,8 @@ async fn lose_an_acquire(world: &World, store: &RedlockStore, detour: &Detour) {
 }
 
 async fn until_scripts_called(world: &World, server: usize, times: u64) {
-    let stats = async || world.command(server, &["INFO", "commandstats"]).await;
-    eventually("the scripts", async || calls_of(&stats().await, "evalsha") >= times).await;
+    let server = &world.servers[server];
+    eventually("the scripts", async || server.calls_of("evalsha").await.unwrap() >= times).await;
 }
 
 #[tokio::test]

@@ -159,8 +159,7 @@ async fn what_was_asked_for_before_the_lock_and_answered_under_it_is_not_served_
         let reader = reader.clone();
         async move { reader.get(&Sku("a")).await }
     });
-    until(async || world.redis.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_hget:calls=1,"))
-        .await;
+    until(async || world.redis.calls_of("hget").await.unwrap() == 1).await;
     // The answer is on its way. The message of the write arrives long after it.
     proxy.set(Fault::Delay(Duration::from_secs(2)));
     write(&world, &locks, &writer, 9).await;

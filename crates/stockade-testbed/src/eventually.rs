@@ -1,0 +1,19 @@
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// Longer than any step of a test takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Waits until the condition holds: for tests. `what` says what does not come, where it does not.
+///
+/// # Panics
+///
+/// When the condition does not hold within 60 s.
+pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
