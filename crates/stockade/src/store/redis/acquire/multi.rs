@@ -141,7 +141,6 @@ impl Drop for MultiAttempt<'_> {
     fn drop(&mut self) {
         let Some(sent) = self.sendings.take() else { return };
         for (attempt, owner) in self.attempts.iter().zip(&self.owners).rev() {
-            self.inner.waiters.give_up(owner, &attempt.key);
             self.inner.cancel(attempt.key.clone(), owner.clone(), sent, false);
         }
     }

@@ -120,7 +120,6 @@ impl Drop for Waiter {
         match self.sendings.take() {
             Some(sent) => {
                 let queued = self.place.confirmed.is_some();
-                self.inner.waiters.give_up(&self.owner, &self.attempt.key);
                 self.inner.cancel(self.attempt.key.clone(), self.owner.clone(), sent, queued);
             }
             None if self.attempt.wait.is_zero() => {}

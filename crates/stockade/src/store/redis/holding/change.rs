@@ -210,7 +210,6 @@ impl Adoption {
 impl Drop for Adoption {
     fn drop(&mut self) {
         if let Some(sent) = self.sendings.take() {
-            self.inner.waiters.give_up(&self.owner, &self.key);
             self.inner.cancel(self.key.clone(), self.owner.clone(), sent, false);
         }
     }

@@ -51,9 +51,10 @@ impl Inner {
         at + self.timeout * 2 + Duration::from_millis(100)
     }
 
-    /// Undoes an attempt whose command was sent. `queued` says whether the attempt was in the queue, as far as it
-    /// knows. The cancel is on its way when this function returns.
+    /// Gives an attempt up whose command was sent, and undoes it. `queued` says whether the attempt was in the queue,
+    /// as far as it knows. The cancel is on its way when this function returns.
     pub(crate) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent, queued: bool) {
+        self.waiters.give_up(&owner, &key);
         let (carrier, reply) = self.send_release(&key, &owner);
         let ordered = carrier.is_some() && carrier == sent.carrier;
         let stray = if ordered { sent.stray } else { Some(sent.at) };
