@@ -64,6 +64,7 @@ mod leftovers_of;
 mod pg_template;
 mod port;
 mod postgres_server;
+mod process_of;
 mod program;
 mod proxy;
 mod redis_builder;

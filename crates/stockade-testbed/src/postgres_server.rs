@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     fmt,
-    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -64,8 +63,8 @@ impl PostgresBuilder {
 /// keeps the written data, but they do not survive a crash of the machine. Commit latencies measured on it are
 /// therefore lower than on a durable server.
 pub struct PostgresServer {
-    process: Slot,
-    port: Port,
+    pub(crate) process: Slot,
+    pub(crate) port: Port,
     bin: PathBuf,
     settings: Vec<(String, String)>,
     password: String,
@@ -143,56 +142,10 @@ impl PostgresServer {
         format!("postgres://{}:{}@{}/postgres", pg_template::USER, self.password, self.addr())
     }
 
-    /// The address that it listens on, also after a restart.
-    #[must_use]
-    pub fn addr(&self) -> SocketAddr {
-        self.port.addr()
-    }
-
-    /// The TCP port; the same over restarts.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port.number()
-    }
-
-    /// The process id of the postmaster, 0 while the server is killed.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
     /// The folder of PostgreSQL's programs, `psql` among them where the client is installed.
     #[must_use]
     pub fn bin(&self) -> &Path {
         &self.bin
-    }
-
-    /// Freezes the server with all its backends (SIGSTOP): open connections hang, new ones are accepted and hang.
-    ///
-    /// # Errors
-    ///
-    /// When the server was killed.
-    pub fn pause(&self) -> Result<()> {
-        self.process.pause()
-    }
-
-    /// Lets a frozen server go on (SIGCONT).
-    ///
-    /// # Errors
-    ///
-    /// When the server was killed.
-    pub fn resume(&self) -> Result<()> {
-        self.process.resume()
-    }
-
-    /// Kills the postmaster and its backends (SIGKILL), frozen or not, and waits until none is left. Does nothing when
-    /// the server is killed already.
-    ///
-    /// # Errors
-    ///
-    /// When one of them is still there after 30 s.
-    pub async fn kill(&self) -> Result<()> {
-        self.process.kill().await
     }
 
     /// Kills the server if it runs and starts it again on the same port and data: it recovers as after a crash.

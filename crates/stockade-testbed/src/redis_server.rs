@@ -1,6 +1,6 @@
 //! A private Redis.
 
-use std::{fmt, fs, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fmt, fs, path::PathBuf, time::Duration};
 
 use tempfile::TempDir;
 
@@ -21,8 +21,8 @@ use crate::{
 /// A private `redis-server` on a free port of 127.0.0.1: no persistence, no password unless asked for, killed when
 /// dropped.
 pub struct RedisServer {
-    process: Slot,
-    port: Port,
+    pub(crate) process: Slot,
+    pub(crate) port: Port,
     program: PathBuf,
     settings: RedisBuilder,
     clock: Option<Clock>,
@@ -140,55 +140,10 @@ impl RedisServer {
         self.password().map(|password| format!(":{password}@")).unwrap_or_default()
     }
 
-    /// The address that it listens on, also after a restart.
-    #[must_use]
-    pub fn addr(&self) -> SocketAddr {
-        self.port.addr()
-    }
-
-    /// The TCP port; the same over restarts.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port.number()
-    }
-
     /// The private folder of the server. It is gone once the owner of the server is gone, however the owner ended.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
-    }
-
-    /// The process id of `redis-server`, 0 while it is killed.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    /// Freezes the server (SIGSTOP): the system goes on accepting connections for it, and nothing is answered.
-    ///
-    /// # Errors
-    ///
-    /// When the server was killed.
-    pub fn pause(&self) -> Result<()> {
-        self.process.pause()
-    }
-
-    /// Lets a frozen server go on (SIGCONT).
-    ///
-    /// # Errors
-    ///
-    /// When the server was killed.
-    pub fn resume(&self) -> Result<()> {
-        self.process.resume()
-    }
-
-    /// Kills the server (SIGKILL), frozen or not, and waits until it is gone. Does nothing when it is killed already.
-    ///
-    /// # Errors
-    ///
-    /// When it is still there after 30 s.
-    pub async fn kill(&self) -> Result<()> {
-        self.process.kill().await
     }
 
     /// Kills the server if it runs and starts it again, empty, on the same port.
