@@ -26,7 +26,9 @@ impl Exporter {
         }
     }
 
-    pub(crate) async fn shutdown(self, _limit: Duration) {}
+    pub(crate) async fn shutdown(self, _limit: Duration) -> bool {
+        true
+    }
 }
 
 /// None: a request has its span in the log only.
