@@ -2,14 +2,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// Longer than any step of a test takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Longer than any step of a test takes on a busy machine, and shorter than a lease of a minute: what only such a lease
+/// ends does not come.
+const LIMIT: Duration = Duration::from_secs(50);
 
 /// Waits until the condition holds: for tests. `what` says what does not come, where it does not.
 ///
 /// # Panics
 ///
-/// When the condition does not hold within 60 s.
+/// When the condition does not hold within 50 s.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !condition().await {

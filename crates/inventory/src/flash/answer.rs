@@ -7,10 +7,13 @@ pub(crate) enum Answer {
     Reserved(Made),
     /// The reservation was made before.
     Known(Made),
-    /// The sale takes no reservation any more, or its time is over. The counter still has its reservations, and this is none of them.
+    /// The sale takes no reservation any more, or its time is over. The counter still has its reservations, and this is
+    /// none of them.
     Ended,
     /// The sale takes no reservation any more, and the counter has dropped or lost those that it made.
     Closed(SaleId),
+    /// As [`Answer::Closed`], and Postgres has all that the counter made.
+    Stored(SaleId),
     /// There is no counter, or none that can be used.
     Unsettled,
     /// Another sale of this SKU is the current one.

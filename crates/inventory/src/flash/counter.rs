@@ -61,6 +61,7 @@ impl Counter {
             ["known", id, generation, _] => Ok(Answer::Known(made(id, generation))),
             ["ended"] => Ok(Answer::Ended),
             ["closed"] => Ok(Answer::Closed(sale)),
+            ["stored"] => Ok(Answer::Stored(sale)),
             ["sold-out"] => Err(FlashError::SoldOut),
             ["limit-reached"] => Err(FlashError::LimitReached),
             ["shed"] => Err(FlashError::Backlog),

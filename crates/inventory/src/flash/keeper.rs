@@ -1,9 +1,10 @@
 //! The task that keeps the sales of an instance going.
 
-use std::{collections::HashMap, error::Error, time::Duration};
+use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use tokio::{
+    sync::Semaphore,
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
@@ -24,7 +25,8 @@ const GATHER: Duration = Duration::from_millis(10);
 /// The longest pause while sales are open: entries of others may have to be claimed.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// How many sales are tended at once: so many connections to Postgres the keeper takes.
+/// How many sales are tended at once, and for how many the counter is checked at once: so many connections to Postgres
+/// each takes.
 const AT_ONCE: usize = 4;
 
 /// The pause after a failure: of that sale only, so that the others go on.
@@ -62,6 +64,8 @@ struct Keeper {
     /// Why Postgres does not say which sales there are.
     trouble: Trouble,
     lanes: HashMap<SaleId, Lane>,
+    /// Places for tasks that check counters.
+    checks: Arc<Semaphore>,
 }
 
 /// The state of a sale between two rounds.
@@ -71,9 +75,10 @@ struct Lane {
     failed: Option<Instant>,
     /// Why it stands still.
     trouble: Trouble,
-    /// At most one task, which checks the counter and makes it if need be, or closes the sale. Either may take long, and
-    /// all sales go on meanwhile. It returns false if there is more to do.
+    /// At most one task, which checks the counter and makes it if need be, or closes the sale. Either may take long,
+    /// and all sales go on meanwhile. It returns false if there is more to do.
     aside: JoinSet<Result<bool, Failure>>,
+    checks: Arc<Semaphore>,
 }
 
 /// What a step for a sale has done.
@@ -99,7 +104,8 @@ enum Pause {
 impl Keeper {
     fn new(app: App) -> Self {
         let name = format!("{:016x}", rand::random::<u64>());
-        Self { app, name, sales: Vec::new(), looked: None, trouble: Trouble::default(), lanes: HashMap::new() }
+        let (sales, looked, trouble, lanes) = (Vec::new(), None, Trouble::default(), HashMap::new());
+        Self { app, name, sales, looked, trouble, lanes, checks: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     async fn pause(&self, pause: Pause) {
@@ -148,7 +154,7 @@ impl Keeper {
     /// One step for each sale, for several at once.
     async fn tend(&mut self) -> Vec<Step> {
         for sale in &self.sales {
-            self.lanes.entry(sale.id).or_insert_with(|| Lane::new(sale, &self.name));
+            self.lanes.entry(sale.id).or_insert_with(|| Lane::new(sale, &self.name, &self.checks));
         }
         let (app, sales) = (&self.app, &self.sales);
         let lanes = self.lanes.iter_mut();
@@ -178,9 +184,10 @@ impl Keeper {
 }
 
 impl Lane {
-    fn new(sale: &Sale, consumer: &str) -> Self {
-        let consumer = Consumer::new(sale.sku.clone(), consumer);
-        Self { consumer, checked: None, failed: None, trouble: Trouble::default(), aside: JoinSet::new() }
+    fn new(sale: &Sale, consumer: &str, checks: &Arc<Semaphore>) -> Self {
+        let (consumer, aside) = (Consumer::new(sale.sku.clone(), consumer), JoinSet::new());
+        let (trouble, checks) = (Trouble::default(), Arc::clone(checks));
+        Self { consumer, checked: None, failed: None, trouble, aside, checks }
     }
 
     /// Whether the task aside still has something to do, such as invalidations after the COMMIT that closes the sale.
@@ -233,7 +240,11 @@ impl Lane {
     fn begin(&mut self, app: App, sale: Sale) {
         match sale.stage {
             Stage::Open => {
-                self.aside.spawn(async move { Ok(reconcile::settle(&app.flash, &app.pg, &sale).await?) });
+                let checks = Arc::clone(&self.checks);
+                self.aside.spawn(async move {
+                    let _place = checks.acquire().await?;
+                    Ok(reconcile::settle(&app.flash, &app.pg, &sale).await?)
+                });
             }
             Stage::Closing => {
                 self.aside.spawn(async move {

@@ -20,7 +20,8 @@ pub(super) static INSTALL: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("lua/run.lua"), include_str!("lua/install.lua"))));
 
 /// Lets nothing into a sale any more, and drops its data once Postgres has all entries.
-pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/close.lua")));
+pub(super) static CLOSE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/run.lua"), include_str!("lua/close.lua"))));
 
 /// Removes entries that Postgres has.
 pub(super) static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/settle.lua")));

@@ -138,10 +138,11 @@ pub(super) async fn reserve(
         Ok(Answer::Ended) => Err(ProblemType::SaleClosed.into()),
         // A request without a key repeats none. Most buyers send no key, and after the end of a sale they all come
         // here.
-        Ok(Answer::Closed(_)) if key.is_none() => Err(ProblemType::SaleClosed.into()),
+        Ok(Answer::Closed(_) | Answer::Stored(_)) if key.is_none() => Err(ProblemType::SaleClosed.into()),
         Ok(Answer::Unsettled) if key.is_none() && app.flash.knows_open(&sku) => Err(ProblemType::LoadShed.into()),
-        Ok(Answer::Closed(sale)) => look_back(&app, &sku, &asked, key.is_some(), Some(sale)).await,
-        Ok(Answer::Unsettled | Answer::Other { .. }) => look_back(&app, &sku, &asked, key.is_some(), None).await,
+        Ok(Answer::Stored(sale)) => look_back(&app, &sku, &asked, key.is_some(), Some(sale), true).await,
+        Ok(Answer::Closed(sale)) => look_back(&app, &sku, &asked, key.is_some(), Some(sale), false).await,
+        Ok(Answer::Unsettled | Answer::Other { .. }) => look_back(&app, &sku, &asked, key.is_some(), None, false).await,
         Err(error) => Err(error.into()),
     };
     counted.0 = outcome(&answer);
@@ -191,6 +192,7 @@ async fn look_back(
     asked: &Asked,
     is_repeatable: bool,
     closed: Option<SaleId>,
+    all_are_stored: bool,
 ) -> Result<Response, Problem> {
     // However many ask at once, writes and loads keep their connections.
     let _place = app.flash.place().await;
@@ -208,8 +210,8 @@ async fn look_back(
             };
         }
     }
-    // Redis has lost the sale, and what it let in may be on its way to Postgres still.
-    if is_repeatable && sale.stage != Stage::Closed {
+    // Redis may have lost the sale, and what it let in may be on its way to Postgres still.
+    if is_repeatable && !all_are_stored && sale.stage != Stage::Closed {
         return Err(ProblemType::OutcomeUnknown.into());
     }
     // The clock of this instance may be behind that of Redis.

@@ -63,15 +63,15 @@ enum SeedError {
     Seed { place: String, source: SeedingError },
 }
 
-/// Seeds, and prints how many SKUs were created. Fails if a line could not be read.
+/// Seeds, and prints how many SKUs were created, and how many lines were skipped.
 pub async fn run(args: Args) -> ExitCode {
     match from_args(args).await {
         Ok((seeded, Orders { lines, skipped })) => {
             console::out(&format!("{} order lines: {seeded}", lines.len()));
-            for (reason, count) in &skipped {
+            for (reason, count) in skipped {
                 console::out(&format!("skipped {count}: {reason}"));
             }
-            if Orders::are_whole(&skipped) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            ExitCode::SUCCESS
         }
         Err(error) => {
             console::error(&error);

@@ -125,9 +125,8 @@ fn writing_down(rows: &[New<'_>]) -> String {
 }
 
 /// Locks rows of this cache that are older than `older_than` and not applied, and were made after `since`, as [`lag`]
-/// returned it. Skips rows that another relay is
-/// applying, and refused rows whose pause is not over. If the server's clock was set back, rows and pauses from the
-/// time after the present are as good as old.
+/// returned it. Skips rows that another relay is applying, and refused rows whose pause is not over. If the server's
+/// clock was set back, rows and pauses from the time after the present are as good as old.
 ///
 /// The query does not look for ids above the last one seen: a transaction that commits late has lower ids than rows
 /// that were applied before.

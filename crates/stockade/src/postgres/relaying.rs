@@ -6,8 +6,17 @@ use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    RelayError, applying::apply, gauges::Gauges, new_run::NewRun, outbox, presence::Presence, refusals::Refusals,
-    registry::PoolState, replay::Replay, vouching::Vouching,
+    RelayError,
+    applying::apply,
+    gauges::Gauges,
+    new_run::NewRun,
+    outbox,
+    presence::Presence,
+    refusals::Refusals,
+    registry::PoolState,
+    replay::Replay,
+    sqlstate::{DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED, SERIALIZATION_FAILURE, sqlstate},
+    vouching::Vouching,
 };
 use crate::{cache::Invalidator, chain::Chain, clock::Instant, metrics::OUTBOX_LAG};
 
@@ -24,6 +33,8 @@ const REMINDER: Duration = Duration::from_secs(60);
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
 /// How long one round applies kept rows again for one cache. Waiting rows get their turn then.
 const REPLAY_SHARE: Duration = Duration::from_secs(5);
+/// Failures to mark rows that have nothing to do with which server answers.
+const PASSING: [&str; 4] = [LOCK_NOT_AVAILABLE, DEADLOCK_DETECTED, QUERY_CANCELED, SERIALIZATION_FAILURE];
 /// How long one round applies waiting rows of one cache.
 const APPLY_SHARE: Duration = Duration::from_secs(1);
 /// The limit of a look from the beginning of the outbox.
@@ -47,6 +58,8 @@ pub(super) struct Worker {
     presence: Presence,
     /// When intents were swept last.
     swept: Mutex<Option<Instant>>,
+    /// Since the last look from the beginning failed: when that was logged.
+    overlooks: Mutex<Option<Instant>>,
     /// [`ROUND_LIMIT`], and less in a test.
     pub(super) round_limit: Duration,
     /// [`FULL_LOOK`], and less in a test.
@@ -62,9 +75,22 @@ impl Worker {
         let state = PoolState::of(&pool);
         state.collect();
         let (refusals, gauges) = (Refusals::default(), Gauges::new());
-        let (presence, swept) = (Presence::default(), Mutex::default());
+        let (presence, swept, overlooks) = (Presence::default(), Mutex::default(), Mutex::default());
         let (round_limit, full_look, replay_share) = (ROUND_LIMIT, FULL_LOOK, REPLAY_SHARE);
-        Self { pool, state, caches, names, refusals, gauges, presence, swept, round_limit, full_look, replay_share }
+        Self {
+            pool,
+            state,
+            caches,
+            names,
+            refusals,
+            gauges,
+            presence,
+            swept,
+            overlooks,
+            round_limit,
+            full_look,
+            replay_share,
+        }
     }
 
     /// Works until it is stopped.
@@ -138,7 +164,10 @@ impl Worker {
         let marked = self.mark_flushed().await.map_err(RelayError::Sqlx);
         let lag;
         (lag, *since) = self.lag(full, *since).await.map_err(RelayError::Sqlx)?;
-        self.gauges.set(OUTBOX_LAG, None, lag);
+        // Where older rows are not looked for, their lag is not known to be over.
+        if lag > 0.0 || self.overlooks.lock().is_none() {
+            self.gauges.set(OUTBOX_LAG, None, lag);
+        }
         let waits = lag >= GRACE.as_secs_f64();
         let applied = if waits { self.apply_pending(*since).await } else { Ok(false) };
         self.refusals.count(&self.pool, &self.names, waits, &self.gauges).await.map_err(RelayError::Sqlx)?;
@@ -152,15 +181,25 @@ impl Worker {
         applied
     }
 
-    /// As [`outbox::lag`], from the beginning in a full round. During a transaction of hours such a look may take longer
-    /// than a statement may: then the round goes on with what is newer than `since`.
+    /// As [`outbox::lag`], from the beginning in a full round. During a transaction of hours such a look may take too
+    /// long: then the round goes on with what is newer than `since`.
     async fn lag(&self, full: bool, since: f64) -> Result<(f64, f64), sqlx::Error> {
         if full {
-            match outbox::lag_of_all(&self.pool, &self.names, self.full_look).await {
-                Ok(found) => return Ok(found),
-                Err(error) => {
-                    tracing::debug!(%error, "rows whose transaction took longer than a minute are not looked for")
+            let looked = outbox::lag_of_all(&self.pool, &self.names, self.full_look).await;
+            let mut overlooks = self.overlooks.lock();
+            match looked {
+                Ok(found) => {
+                    *overlooks = None;
+                    return Ok(found);
                 }
+                Err(error) if overlooks.is_none_or(|told| told.elapsed() >= REMINDER) => {
+                    *overlooks = Some(Instant::now());
+                    tracing::warn!(
+                        error = %Chain(&error),
+                        "invalidations older than a minute are not looked for: does a transaction run for hours?"
+                    );
+                }
+                Err(_) => {}
             }
         }
         outbox::lag(&self.pool, &self.names, since).await
@@ -211,19 +250,18 @@ impl Worker {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Marks the rows that transactions of this process have applied themselves. What the database refuses to mark is
-    /// marked in the next round.
+    /// Marks the rows that transactions of this process have applied themselves. If others held them, they are marked
+    /// in the next round.
     ///
-    /// If the database is away or silent, the rows are forgotten, and a relay makes their invalidations again: another
-    /// server may take over that lacks the last commits, and gives their ids to other rows.
+    /// After any other failure the rows are forgotten, and a relay makes their invalidations again: perhaps another
+    /// server takes over that lacks the last commits, and gives their ids to other rows.
     pub(super) async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
         let mut rows = self.state.take_flushed();
         while !rows.is_empty() {
             let batch = rows.len().min(BATCH.into());
             let marked = outbox::mark(&self.pool, &rows[..batch]).await;
-            if let Err(error @ sqlx::Error::Database(_)) = marked {
+            if marked.as_ref().is_err_and(|error| sqlstate(error).is_some_and(|code| PASSING.contains(&code))) {
                 self.state.flushed(&rows);
-                return Err(error);
             }
             marked?;
             rows.drain(..batch);

@@ -4,7 +4,8 @@
 -- KEYS  sale, customers, reservations, stream
 -- ARGV  id of the sale, rest of the reservation's id, customer, quantity, entries that may wait in the stream,
 --       traceparent of the request (empty: none)
-local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'left', 'per_customer', 'ends_ms', 'generation')
+local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'left', 'per_customer', 'ends_ms', 'generation',
+  'whole')
 local id, state, run = sale[1], sale[2], sale[3]
 if not id then return {'missing'} end
 if id ~= ARGV[1] then return {'other', id, state or ''} end
@@ -14,7 +15,7 @@ local customer, quantity = ARGV[3], tonumber(ARGV[4])
 local known = redis.call('HGET', KEYS[3], reservation)
 if known then return {'known', reservation, sale[7] or '0', known} end
 -- A counter that keeps the run of this server has all its reservations. One that was dropped, or lost, has none.
-if state == 'closed' then return {run == current_run() and 'ended' or 'closed'} end
+if state == 'closed' then return {run == current_run() and 'ended' or sale[8] and 'stored' or 'closed'} end
 -- Another run may have lost what this counter was diminished by.
 if state ~= 'open' or run ~= current_run() then return {'unsettled'} end
 

@@ -81,6 +81,8 @@ async fn a_sale_that_can_not_be_closed_yet_does_not_hold_up_the_others() {
     let before: String = sqlx::query_scalar(waiting).fetch_one(&stage.pool).await.unwrap();
     assert_eq!(reserve(&instance, "B", "ann", 1, None).await.status, StatusCode::CREATED);
     until("B is stored", async || stage.count("select sum(stored)::bigint from flash_sale").await == 2).await;
+    let first = reserve(&instance, "A", "eve", 1, Some("a-key-of-its-own")).await;
+    assert_eq!(first.problem(), "sale-closed", "Redis has lost nothing: {first:?}");
     let after: String = sqlx::query_scalar(waiting).fetch_one(&stage.pool).await.unwrap();
     assert_eq!(after, before, "B was stored only after an attempt to close A had ended");
     // Whatever becomes of the instance now, nothing of the sale stays in Redis for good.

@@ -70,7 +70,8 @@ async fn the_number_of_a_lost_counter_is_never_given_again() {
 async fn a_sale_whose_end_postgres_has_lost_is_closed_again() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
-    let close = include_str!("../../../src/flash/lua/close.lua");
+    let close =
+        concat!(include_str!("../../../src/flash/lua/run.lua"), include_str!("../../../src/flash/lua/close.lua"));
     let close = |last| [&["EVAL", close, "4"], &late::KEYS[..], &[last]].concat();
     // The second time Redis knows a later sale, and the third time one that is open.
     let opened = vec!["HSET", late::KEYS[0], "id", "9"];

@@ -255,11 +255,19 @@ async fn a_cache_that_is_down_slows_no_other() {
 /// Another server may take over that gives their ids to other rows.
 #[tokio::test]
 async fn rows_are_not_marked_after_the_database_was_away() {
-    let (_server, pool) = database().await;
+    let (server, pool) = database().await;
+    let ids = pending(&pool, numbered(3)).await;
+    // As it is on a standby to which the address leads already.
+    sqlx::raw_sql("alter role all set default_transaction_read_only = on").execute(&pool).await.unwrap();
+    let options = options(server.url().parse().unwrap(), &Timeouts::default());
+    let pool = PgPool::connect_with(options).await.unwrap();
     let (_recorder, cache) = Recorder::new();
-    let worker = Worker::new(pool.clone(), vec![cache]);
-    let state = PoolState::of(&pool);
-    state.flushed(&pending(&pool, numbered(3)).await);
+    let (worker, state) = (Worker::new(pool.clone(), vec![cache]), PoolState::of(&pool));
+    state.flushed(&ids);
+    let refused = worker.mark_flushed().await.unwrap_err();
+    assert!(refused.to_string().contains("read-only"), "{refused}");
+    assert!(state.take_flushed().is_empty());
+    state.flushed(&ids);
     pool.close().await;
     assert!(matches!(worker.mark_flushed().await, Err(sqlx::Error::PoolClosed)));
     assert!(state.take_flushed().is_empty());

@@ -50,8 +50,8 @@ impl Dialer {
         }
     }
 
-    /// A seed that can't be reached, that is a replica, that is no node or that wants another password says nothing about
-    /// the other seeds.
+    /// A seed that can't be reached, that is a replica, that is no node or that wants another password says nothing
+    /// about the other seeds.
     async fn check_seeds(&self, seeds: &[ConnectionInfo]) -> Result<(), HandshakeError> {
         let check = |seed| self.check_at(slice::from_ref(seed), self.open_at(seed, None, Place::default()));
         let (mut has_node, mut worst) = (false, HandshakeError::Timeout);

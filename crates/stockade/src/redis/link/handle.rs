@@ -86,6 +86,7 @@ impl Link {
             runtime: Handle::current(),
             closing: CancellationToken::new(),
             attempted: CancellationToken::new(),
+            ended: Mutex::default(),
         });
         let owner = Arc::new(shared.closing.clone().drop_guard());
         Self { shared, _owner: owner }
@@ -137,6 +138,13 @@ impl Link {
     /// A value of this size is about to be stored. Others may read it.
     pub(crate) fn carries(&self, bytes: usize) {
         self.shared.ceiling.carries(bytes);
+    }
+
+    /// Whether the command connection is being made, for the first time or after one that ended a moment ago. A server
+    /// that is gone for longer is not waited for.
+    pub(crate) fn is_up_soon(&self) -> bool {
+        let just_ended = self.shared.ended.lock().is_some_and(|ended| ended.elapsed() < self.timeout());
+        !self.is_up() && (just_ended || !self.shared.attempted.is_cancelled())
     }
 
     /// Whether the command connection is open.

@@ -41,6 +41,8 @@ pub(super) struct Shared {
     pub(super) closing: CancellationToken,
     /// Cancelled once the first attempt to connect has ended, either way.
     pub(super) attempted: CancellationToken,
+    /// When the last command connection ended.
+    pub(super) ended: Mutex<Option<Instant>>,
 }
 
 /// Holds the open connection.

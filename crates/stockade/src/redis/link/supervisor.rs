@@ -7,7 +7,7 @@ use std::{
 };
 
 use rand::Rng;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{connection::Connection, events::LinkEvents, handshake::Handshake, shared::Shared, up::Up};
 use crate::{
@@ -88,6 +88,7 @@ async fn commands(shared: &Arc<Shared>) {
                 shared.events.opened(&connection.up);
                 shared.attempted.cancel();
                 let ended = until_ended(shared, &connection).await;
+                *shared.ended.lock() = Some(Instant::now());
                 shared.commands.set(None);
                 shared.events.closed();
                 tracing::debug!(role = shared.role, server = %shared.redis.dialer(), "the connection to Redis ended");

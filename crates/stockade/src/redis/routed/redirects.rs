@@ -61,8 +61,8 @@ impl Redirects {
     }
 
     /// Whether to try again after a connection was lost, for a command in this bucket that was not executed or may be
-    /// executed twice. A node that gives a slot away makes all clients reconnect, whatever slot their commands were for.
-    /// The connection comes back at once.
+    /// executed twice. A node that gives a slot away makes all clients reconnect, whatever slot their commands were
+    /// for. The connection comes back at once.
     pub(crate) async fn reconnect<S: ServerState>(
         &mut self,
         link: &RoutedLink<S>,
@@ -75,7 +75,7 @@ impl Redirects {
             LinkError::Lost | LinkError::Down => true,
             // The commands lost with the connection opened the breaker, perhaps those of others: a node to which there
             // is no connection yet has refused too many. The next connection closes it.
-            LinkError::Open { .. } => self.has_lost || link.of(bucket).is_some_and(|server| !server.link.is_up()),
+            LinkError::Open { .. } => self.has_lost || link.of(bucket).is_some_and(|server| server.link.is_up_soon()),
             _ => false,
         };
         if !gone || !link.may_move() || left.is_zero() || link.is_retired() {

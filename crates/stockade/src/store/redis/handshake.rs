@@ -24,7 +24,8 @@ pub(super) async fn shake_hands(inner: &Inner, shard: &Shard, up: &Up, handshake
 
 /// Tells a node the floors of those buckets that it has. The commands are sent together.
 ///
-/// A bucket that is moving to or from the node, or that no node serves, is skipped: `Inner::raise_floor` tells the node later.
+/// A bucket that is moving to or from the node, or that no node serves, is skipped: `Inner::raise_floor` tells the node
+/// later.
 async fn by_bucket(inner: &Inner, shard: &Shard, handshake: &Handshake) -> Result<(), LinkError> {
     let floors = inner.floors.seen().into_iter().filter(|(bucket, _)| inner.shards.has(shard, *bucket));
     let seeds = floors.map(|(bucket, floor)| async move {

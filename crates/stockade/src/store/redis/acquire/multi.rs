@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
-    redis::{self, LinkError, Redirects, Run, believed, evalsha},
+    redis::{self, LinkError, Run, believed, evalsha},
     store::{
         Attempt, LockError, Owner, Ownership, Token, Unavailable,
         redis::{
@@ -48,7 +48,6 @@ impl<'a> MultiAttempt<'a> {
             return Ok(None);
         }
         let (mut scripts_lost, mut stale) = (false, false);
-        let mut redirects = Redirects::new(&self.inner.shards, None);
         loop {
             let run = shard.run();
             match self.send(&shard).await {
@@ -70,16 +69,13 @@ impl<'a> MultiAttempt<'a> {
                 // The command was not executed, and the scripts have been loaded again meanwhile.
                 Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
                 Err(error @ (LinkError::Down | LinkError::Open { .. } | LinkError::Unsent { .. })) => {
-                    if let Some(first) = self.attempts.first()
-                        && redirects.reconnect(&self.inner.shards, first.key.bucket(), &error).await
-                    {
-                        continue;
-                    }
                     self.sendings.left_nothing();
+                    // Each of the attempts that are made next looks for its node as it is known then.
+                    if self.inner.shards.may_move() {
+                        return Ok(None);
+                    }
                     return Err(unavailable_as(&error, shard.link.unfit()));
                 }
-                // Each of the attempts that are made next outlasts a connection that its node ends.
-                Err(LinkError::Lost) if self.inner.shards.may_move() => return Ok(None),
                 Err(error @ (LinkError::Timeout | LinkError::Lost)) => {
                     return Err(unavailable_as(&error, shard.link.unfit()));
                 }

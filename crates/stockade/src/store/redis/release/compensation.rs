@@ -19,8 +19,8 @@ use crate::{
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause after an error of which the server knows nothing: there is no connection, so another attempt costs
-/// the server nothing, and somebody may wait for the lock.
+/// The longest pause while there is no connection: another attempt costs the server nothing, and somebody may wait for
+/// the lock.
 const LONGEST_UNSENT: Duration = Duration::from_millis(500);
 
 impl Inner {
@@ -112,7 +112,9 @@ impl Inner {
                 Err(_) if sent.forgotten.remaining().is_zero() => return,
                 Err(error) => {
                     self.shards.suspect(&error);
-                    let longest = if error.is_never_executed() { LONGEST_UNSENT } else { LONGEST_PAUSE };
+                    let is_unsent =
+                        matches!(error, LinkError::Down | LinkError::Open { .. } | LinkError::Unsent { .. });
+                    let longest = if is_unsent { LONGEST_UNSENT } else { LONGEST_PAUSE };
                     sleep(pause.min(longest)).await;
                     pause = (pause * 2).min(longest);
                 }
