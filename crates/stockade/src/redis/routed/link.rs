@@ -48,8 +48,8 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// Why the server of this bucket can't be used. If that server is not known: why no node of the cluster, or some
-    /// node of it, can't be.
+    /// Why the server of this bucket can't be used. If that server is not known: why all nodes of the cluster, or some
+    /// of them, can't be.
     pub(crate) fn unfit(&self, bucket: Bucket) -> Option<Arc<str>> {
         match (self.of(bucket), &self.servers) {
             (Some(server), _) => server.link.unfit(),
