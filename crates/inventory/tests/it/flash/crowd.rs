@@ -139,6 +139,27 @@ async fn a_sale_that_redis_has_closed_is_closed_although_postgres_still_shows_it
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counters_that_are_made_again_leave_connections_for_writes() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("DATABASE_MAX_CONNECTIONS", "8"), ("STATEMENT_TIMEOUT", "6s")]).await;
+    let skus: Vec<_> = (0..12).map(|number| format!("sale-{number}")).collect();
+    for sku in &skus {
+        instance.put(sku, 5).await;
+        open(&instance, sku, 5, 5).await;
+    }
+    let held = hold_sales(&stage).await;
+    stage.redis.command(&["FLUSHALL"]).await.unwrap();
+    until("some counters wait for their rows", async || blocked(&stage).await >= 4).await;
+    let written = instance.put("B", 1).await;
+    assert_eq!((written.status, blocked(&stage).await), (StatusCode::CREATED, 4), "{written:?}");
+    held.rollback().await.unwrap();
+    for sku in &skus {
+        let is_open = async || reserve(&instance, sku, "ann", 1, None).await.status == StatusCode::CREATED;
+        until("each is made", is_open).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_whose_counter_is_yet_to_be_made_is_not_closed_because_the_one_before_it_is() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[("STATEMENT_TIMEOUT", "6s")]).await;
