@@ -88,13 +88,6 @@ pub struct Orders {
     pub skipped: BTreeMap<Skip, u64>,
 }
 
-impl Skip {
-    /// Whether the line may have been meant to move stock.
-    fn is_fault(self) -> bool {
-        self != Self::ZeroQuantity
-    }
-}
-
 #[derive(Deserialize)]
 struct Record {
     #[serde(rename = "InvoiceNo")]
@@ -107,17 +100,15 @@ struct Record {
 
 impl Orders {
     /// Whether each line that was read moves stock, or says that it moves none.
-    #[must_use]
-    pub fn are_whole(skipped: &BTreeMap<Skip, u64>) -> bool {
-        !skipped.keys().any(|skip| skip.is_fault())
+    pub(crate) fn are_whole(skipped: &BTreeMap<Skip, u64>) -> bool {
+        skipped.keys().all(|skip| *skip == Skip::ZeroQuantity)
     }
 
     /// Reads the file; at most `limit` lines that move stock, when given.
     ///
     /// # Errors
     ///
-    /// [`OrdersError`] when the file can't be read or has another header. A bad line is skipped and counted: see
-    /// [`Orders::are_whole`].
+    /// [`OrdersError`] when the file can't be read or has another header. A bad line is skipped and counted.
     pub async fn load(path: &Path, limit: Option<usize>) -> Result<Self, OrdersError> {
         let bytes = tokio::fs::read(path)
             .await

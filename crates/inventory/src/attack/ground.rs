@@ -33,7 +33,7 @@ const AT_ONCE: usize = 2_000;
 #[cfg(feature = "demo")]
 const LAST: Duration = Duration::from_secs(1);
 
-/// How long a load of an earlier attack may go on.
+/// How long a cache goes on with a load for which nobody waits, and a little longer.
 const LONGEST_LOAD: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -114,7 +114,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Waits until no load of an earlier attack is under way, for as long as a load can take: it would count here.
+    /// Waits until no load of an earlier attack is under way: it would count here.
     pub(super) async fn quiet(&self) {
         let loading = || self.meters().iter().any(|meter| meter.is_loading());
         let ended = async {

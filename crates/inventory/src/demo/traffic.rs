@@ -74,3 +74,41 @@ async fn visit(client: ShopClient, lines: Arc<[OrderLine]>, turn: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use axum::{Json, Router, http::StatusCode, routing::post};
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_refused_is_not_given_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let (bought, returned) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
+        let seen = [Arc::clone(&bought), Arc::clone(&returned)];
+        let adjust = async move |Json(change): Json<Value>| {
+            let units = change["delta"].as_i64().unwrap();
+            seen[usize::from(units > 0)].fetch_add(1, Ordering::Relaxed);
+            (StatusCode::CONFLICT, Json(json!({"type": "/problems/insufficient-stock", "applied": false})))
+        };
+        let app = Router::new().route("/stock/A/adjustments", post(adjust));
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, app).await });
+        let http = ShopClient::http(1, [&url]).unwrap();
+        let client = ShopClient::new(http, [url].into(), "traffic".into(), LIMITS);
+        let line =
+            OrderLine { number: 1, invoice: "1".into(), sku: Sku::new("A").unwrap(), delta: Delta::new(-1).unwrap() };
+        let lines: Arc<[OrderLine]> = [line].into();
+        let mut turn = 0;
+        while bought.load(Ordering::Relaxed) < 5 {
+            visit(client.clone(), Arc::clone(&lines), turn).await;
+            turn += 1;
+        }
+        assert_eq!(returned.load(Ordering::Relaxed), 0);
+    }
+}

@@ -3,6 +3,10 @@ use std::time::Duration;
 use opentelemetry::{KeyValue, trace::TracerProvider};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout},
+};
 use tracing::{Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
@@ -59,8 +63,13 @@ impl Exporter {
     /// Sends the spans that are left, for `limit` at most. Returns whether all of those were sent.
     pub(crate) async fn shutdown(self, limit: Duration) -> bool {
         let Some(provider) = self.0 else { return true };
-        let sent = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(limit)).await;
-        matches!(sent, Ok(Ok(())))
+        let began = Instant::now();
+        let sent = spawn_blocking(move || {
+            // The shutdown sends them, too, and does not say whether they arrived.
+            let sent = provider.force_flush();
+            provider.shutdown_with_timeout(limit.saturating_sub(began.elapsed())).and(sent)
+        });
+        matches!(timeout(limit, sent).await, Ok(Ok(Ok(()))))
     }
 }
 

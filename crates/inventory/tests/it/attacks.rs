@@ -84,6 +84,16 @@ async fn defences_cost_one_load_of_a_hot_key_and_next_to_nothing_for_what_does_n
 }
 
 #[tokio::test]
+async fn an_attack_counts_no_load_of_the_one_before() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("LAB", "on")]).await;
+    attack(&instance, "slow-postgres", 8).await;
+    let absent = attack(&instance, "penetration", 8).await;
+    assert_eq!(figure(&absent, "on", "answered"), 40, "{absent}");
+    assert!(figure(&absent, "on", "loads") <= 2, "the false positives of a filter: {absent}");
+}
+
+#[tokio::test]
 async fn an_attack_is_one_at_a_time_and_can_be_stopped() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[("LAB", "on")]).await;

@@ -49,6 +49,17 @@ async fn its_status_is_that_of_readiness() {
 }
 
 #[tokio::test]
+async fn another_program_is_not_taken_for_a_ready_instance() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let app = axum::Router::new().fallback(async || "welcome");
+    let mut other = tokio::task::JoinSet::new();
+    other.spawn(axum::serve(listener, app).into_future());
+    let (status, output) = health(&address).await;
+    assert!(status.code() == Some(1) && output.contains("is no instance"), "{output}");
+}
+
+#[tokio::test]
 async fn a_scrape_shows_whether_the_instance_is_ready() {
     let stage = Stage::bare().await;
     let instance = stage.serve(&[("SHUTDOWN_DELAY", "5s")]).await;

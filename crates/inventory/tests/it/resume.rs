@@ -32,6 +32,25 @@ async fn replay(instance: &Instance, folder: &Path, options: &[&str]) -> (bool, 
 }
 
 #[tokio::test]
+async fn a_replay_says_what_it_could_not_read_and_that_its_spans_were_not_sent() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 100).await;
+    let folder = folder("unsaid");
+    std::fs::write(folder.join("orders.csv"), "InvoiceNo,StockCode,Quantity\n1,A,1\n2,A,1.5\n").unwrap();
+    let mut command = bare_command("replay");
+    command.args(["--target", &instance.url, "--csv"]).arg(folder.join("orders.csv"));
+    // Nobody listens there.
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    let (status, output) = outcome(command).await;
+    assert_eq!(status.code(), Some(1), "{output}");
+    for said in ["applied 1", "skipped 1: bad quantity", "the last spans were not sent"] {
+        assert!(output.contains(said), "{said}: {output}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
 async fn a_replay_goes_on_where_it_was_killed_and_applies_nothing_twice() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;

@@ -273,6 +273,7 @@ async fn the_last_spans_are_sent_before_the_end_and_a_silent_collector_does_not_
 #[tokio::test]
 async fn what_the_exporter_can_not_do_is_refused_with_the_remedy() {
     for (name, value, remedy) in [
+        ("OTEL_TRACES_EXPORTER", "zipkin", "otlp or none"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "4318"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "milliseconds"),
         ("OTEL_BSP_SCHEDULE_DELAY", "5s", "milliseconds"),

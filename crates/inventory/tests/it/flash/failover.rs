@@ -70,9 +70,6 @@ async fn the_number_of_a_lost_counter_is_never_given_again() {
 async fn a_sale_whose_end_postgres_has_lost_is_closed_again() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
-    let close =
-        concat!(include_str!("../../../src/flash/lua/run.lua"), include_str!("../../../src/flash/lua/close.lua"));
-    let close = |last| [&["EVAL", close, "4"], &late::KEYS[..], &[last]].concat();
     // The second time Redis knows a later sale, and the third time one that is open.
     let opened = vec!["HSET", late::KEYS[0], "id", "9"];
     for (ended, quantity) in [(close("1"), 7), (close("3"), 5), (opened, 3)] {
@@ -96,6 +93,32 @@ async fn a_sale_whose_end_postgres_has_lost_is_closed_again() {
         answer.status == StatusCode::CONFLICT && answer.problem() == "sale-closed"
     })
     .await;
+}
+
+/// As a server has it that never knew the counter of the later sale: others may hold what that one let in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_earlier_sale_has_left_vouches_for_no_later_one() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 9).await;
+    let said = async || stage.redis.command(&["HMGET", late::KEYS[0], "run", "whole"]).await.unwrap();
+    open(&instance, "A", 3, 3).await;
+    until_closed(&instance).await;
+    assert_eq!(said().await.trim(), "1", "Postgres has all of it");
+    stage.redis.command(&close("2")).await.unwrap();
+    assert_eq!(said().await.trim(), "");
+
+    open(&instance, "A", 3, 3).await;
+    stage.redis.command(&["XADD", late::KEYS[3], "*", "an", "entry"]).await.unwrap();
+    stage.redis.command(&close("9")).await.unwrap();
+    assert_eq!(said().await.trim(), "", "it is closed, with an entry left");
+}
+
+/// The script that closes the sale of this id.
+fn close(sale: &'static str) -> Vec<&'static str> {
+    const CLOSE: &str =
+        concat!(include_str!("../../../src/flash/lua/run.lua"), include_str!("../../../src/flash/lua/close.lua"));
+    [&["EVAL", CLOSE, "4"], &late::KEYS[..], &[sale]].concat()
 }
 
 /// The units that are stored for the sale that is open.

@@ -47,7 +47,6 @@ impl Redirects {
         if left.is_zero() || link.is_retired() {
             return false;
         }
-        self.reconnecting = Instant::now() + link.timeout;
         if has_moved {
             self.moves += 1;
             link.asked_again(left).await;
@@ -57,6 +56,8 @@ impl Redirects {
             let longest = if has_moved { LONGEST_PAUSE } else { LONGEST_MOVE };
             self.rest(left, longest).await;
         }
+        // From the next sending on, which the pause may have put off for longer than this.
+        self.reconnecting = Instant::now() + link.timeout;
         true
     }
 

@@ -4,7 +4,7 @@ use std::{slice, time::Duration};
 
 use futures_util::future::join_all;
 use stockade_testbed::{Fault, Proxy, RedisCluster};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Cluster, key_on, keys_on};
 use crate::{
@@ -22,13 +22,19 @@ fn beside(of: &Key) -> impl Iterator<Item = Key> {
     (0..).map(|number: u32| key(&format!("beside-{number}"))).filter(move |key| key.bucket() == bucket)
 }
 
+/// A proxy that clients are sent to in place of the node, and that delays all by so much.
+async fn delayed(cluster: &Cluster, node: usize, by: Duration) -> Proxy {
+    let proxy = Proxy::start(cluster.primary(node).addr()).await.unwrap();
+    proxy.set(Fault::Delay(by));
+    cluster.announce(node, proxy.addr()).await;
+    proxy
+}
+
 /// A node that gives a slot away ends the connections of all that listen in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_refused_because_another_slot_leaves_the_node() {
     let cluster = Cluster::start().await;
-    let proxy = Proxy::start(cluster.primary(0).addr()).await.unwrap();
-    proxy.set(Fault::Delay(Duration::from_millis(1)));
-    cluster.announce(0, proxy.addr()).await;
+    let proxy = delayed(&cluster, 0, Duration::from_millis(1)).await;
     // A busy machine takes its time to connect again.
     let store = connected(&patient(&cluster.nodes.url()).await).await;
     let leaves = key_on(0);
@@ -56,6 +62,7 @@ async fn nobody_is_refused_because_another_slot_leaves_the_node() {
     }));
     let moves = async {
         for round in 1..=4 {
+            // So that the four are spread over the time in which the others ask.
             sleep(Duration::from_millis(200)).await;
             cluster.nodes.migrate(leaves.bucket().slot(), cluster.primary(round % 2)).await.unwrap();
         }
@@ -68,9 +75,7 @@ async fn nobody_is_refused_because_another_slot_leaves_the_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_wait_for_a_slot_are_served_by_a_node_that_is_new_to_them() {
     let cluster = Cluster::start().await;
-    let proxy = Proxy::start(cluster.primary(2).addr()).await.unwrap();
-    proxy.set(Fault::Delay(Duration::from_millis(3)));
-    cluster.announce(2, proxy.addr()).await;
+    let proxy = delayed(&cluster, 2, Duration::from_millis(3)).await;
     let store = connected(&patient(&cluster.nodes.url()).await).await;
     let moving = key_on(0);
     store.release(&store.acquire(write(&moving)).await.unwrap()).await.unwrap();
@@ -86,6 +91,48 @@ async fn those_who_wait_for_a_slot_are_served_by_a_node_that_is_new_to_them() {
     }
     store.shutdown(Duration::from_secs(1)).await;
     cluster.end_behind(proxy).await;
+}
+
+/// A slot can take minutes to move, and every attempt for it asks the node anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_for_a_slot_on_its_way_ask_more_and_more_seldom() {
+    const ATTEMPTS: usize = 50;
+    let cluster = Cluster::start().await;
+    let store = cluster.store().await;
+    let key = key_on(2);
+    let slot = key.bucket().slot();
+    store.release(&store.acquire(write(&key)).await.unwrap()).await.unwrap();
+    cluster.nodes.begin_migration(slot, cluster.primary(0)).await.unwrap();
+    cluster.reset_stats().await;
+    let since = Instant::now();
+    let waiters: Vec<_> = beside(&key).take(ATTEMPTS).map(|key| waiting(&store, write(&key))).collect();
+    // The slot stays half moved for so long, and the refusals meanwhile are counted.
+    sleep(Duration::from_secs(3)).await;
+    let refused = cluster.count_of("evalsha", "rejected_calls").await;
+    // Seven pauses lead to the longest one, which lasts for a quarter of a second at least.
+    let most = ATTEMPTS as f64 * (10.0 + since.elapsed().as_secs_f64() * 4.0);
+    assert!(refused as f64 <= most, "{refused} refusals, more than {most}");
+    cluster.nodes.move_keys(slot).await.unwrap();
+    cluster.nodes.finish_migration(slot).await.unwrap();
+    for waiter in waiters {
+        store.release(&waiter.await.unwrap().unwrap()).await.unwrap();
+    }
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_gone_is_waited_for_no_longer_than_a_command() {
+    let cluster = Cluster::start().await;
+    let store = cluster.store().await;
+    let shard = store.inner.shard(&key_on(0)).unwrap();
+    cluster.primary(0).kill().await.unwrap();
+    until("the connection is lost", || !shard.link.is_up()).await;
+    until("others hear at once that it is gone", || !shard.link.is_up_soon()).await;
+    cluster.primary(0).restart().await.unwrap();
+    until("a connection", || shard.link.is_up()).await;
+    store.shutdown(Duration::from_secs(1)).await;
+    drop(shard);
+    cluster.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
